@@ -1,0 +1,48 @@
+# Every target makes its own virtual environment; nothing else has to be installed.
+PYTHON ?= python3
+VENV := .venv
+PEERS := .venv-peers
+PIP_FLAGS := --quiet --disable-pip-version-check
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+
+.PHONY: help demo test lint bench runs clean
+
+help:
+	@echo "make demo   stack archived runs of the ring and the GMM; prints a summary, writes a figure"
+	@echo "make test   run the tests"
+	@echo "make lint   ruff and mypy"
+	@echo "make bench  race the stacking against pyvbmc and svbmc, each in one process (minutes; installs torch)"
+	@echo "make runs   make the archived VBMC runs again (hours)"
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint]"
+	touch $@
+
+$(PEERS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) torch==2.13.0
+	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt svbmc==0.1.2 -e .
+	touch $@
+
+demo: $(VENV)/.ready
+	$(VENV)/bin/python -m examples.demo
+
+test: $(VENV)/.ready
+	$(VENV)/bin/python -m pytest
+
+lint: $(VENV)/.ready
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+bench: $(PEERS)/.ready
+	$(PEERS)/bin/python -m benchmarks.race_stacking
+	$(PEERS)/bin/python -m benchmarks.dimensions
+
+runs: $(VENV)/.ready
+	$(VENV)/bin/python -m benchmarks.make_runs
+
+clean:
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,82 @@
+"""`stack()`: the paper's algorithm from finished runs to a posterior."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from vbstack.adam import optimise_adam
+from vbstack.evidence import evidence
+from vbstack.mixture import Mixture
+from vbstack.posterior import StackedPosterior
+from vbstack.run import Run
+from vbstack.screen import Screen
+from vbstack.screen import screen as apply_screen
+from vbstack.weights import Target, optimise
+
+SOLVERS = ("certified", "adam")
+
+
+def stack(
+    runs: Sequence[Run],
+    *,
+    weights: str = "all",
+    tolerance: float = 0.02,
+    max_draws: int = 512,
+    final_draws: int = 128,
+    solver: str = "certified",
+    screen: Screen | None = None,
+    seed: int = 0,
+) -> StackedPosterior:
+    """The best stacked posterior of these runs; no evaluation of the model is needed.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        Finished runs of one problem.
+    weights : "all", "runs" or "naive"
+        One weight per component; one per run, keeping its own proportions; or 1/M each.
+    tolerance : float
+        Nats within which the weights are to be certified as the best.
+    max_draws : int
+        Limit to the draws per component, on average; reaching it is reported, not hidden.
+    final_draws : int
+        Fresh draws for the reported ELBO, per component that carries weight.
+    solver : "certified" or "adam"
+        The concave solver, or the paper's Algorithm 1.
+    screen : Screen, optional
+        Which runs to keep; by default converged ones with max_k J_kk < 5.
+    seed : int
+        Of every draw; the same runs and seed give the same posterior.
+    """
+    _check_settings(tolerance, max_draws, final_draws, solver)
+    kept, dropped = apply_screen(runs, screen)
+    stacked = tuple(runs[index] for index in kept)
+    mixture = Mixture.from_runs(stacked)
+    target = Target.of(weights, mixture, [run.elbo for run in stacked])
+    rng = np.random.default_rng(seed)
+    if solver == "adam":
+        solution = optimise_adam(mixture, target, final_draws=final_draws, rng=rng)
+    else:
+        solution = optimise(
+            mixture,
+            target,
+            tolerance=tolerance,
+            max_draws=max_draws,
+            final_draws=final_draws,
+            rng=rng,
+        )
+    result = evidence(stacked, mixture, solution, final_draws=final_draws, rng=rng)
+    return StackedPosterior(stacked, kept, dropped, weights, solution, result)
+
+
+def _check_settings(tolerance: float, max_draws: int, final_draws: int, solver: str) -> None:
+    if not tolerance > 0:
+        raise ValueError(f"tolerance={tolerance!r} must be positive (nats)")
+    if max_draws < 8 or final_draws < 8:
+        raise ValueError(
+            f"max_draws={max_draws!r} and final_draws={final_draws!r} must be at least 8"
+        )
+    if solver not in SOLVERS:
+        raise ValueError(f"solver={solver!r} is not known; choose one of {SOLVERS}")

@@ -1,0 +1,78 @@
+"""`Surrogate`: the Gaussian process a run ended with, as plain arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+MEAN_SIZES = {"zero": lambda d: 0, "constant": lambda d: 1, "negative_quadratic": lambda d: 1 + 2 * d}
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """A squared-exponential Gaussian process with Ns hyperparameter samples, in the run's space.
+
+    Parameters
+    ----------
+    inputs : (n, D)
+        Training inputs.
+    values : (n,)
+        Log-joint at the inputs, log-Jacobian included.
+    noise_variance : (Ns, n) or (Ns, 1)
+        Observation variance that each hyperparameter sample adds to the kernel's diagonal.
+    log_lengths : (Ns, D)
+        Log length scales ℓ.
+    log_output : (Ns,)
+        Log output scale σ_f.
+    mean : "negative_quadratic", "constant" or "zero"
+        Kind of mean function.
+    mean_parameters : (Ns, P)
+        m0, then D centres and D log widths for the negative quadratic; m0 for the constant.
+    """
+
+    inputs: Array
+    values: Array
+    noise_variance: Array
+    log_lengths: Array
+    log_output: Array
+    mean: str
+    mean_parameters: Array
+
+    def __post_init__(self) -> None:
+        if self.mean not in MEAN_SIZES:
+            raise ValueError(
+                f"surrogate: unknown mean function {self.mean!r}; known are {sorted(MEAN_SIZES)}"
+            )
+        n, d = np.shape(self.inputs)
+        samples = np.shape(self.log_lengths)[0]
+        columns = n if np.shape(self.noise_variance)[-1:] == (n,) else 1
+        expected = {
+            "inputs": (n, d),
+            "values": (n,),
+            "noise_variance": (samples, columns),
+            "log_lengths": (samples, d),
+            "log_output": (samples,),
+            "mean_parameters": (samples, MEAN_SIZES[self.mean](d)),
+        }
+        for name, shape in expected.items():
+            object.__setattr__(self, name, checked("surrogate", name, getattr(self, name), shape))
+
+
+def checked(
+    owner: str, name: str, value: object, shape: tuple[int, ...], *, finite: bool = True
+) -> Array:
+    """A read-only float copy of `value`, or an error that names what is wrong with it."""
+    array = np.array(value, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"{owner}: {name} has shape {array.shape}, expected {shape}")
+    if finite and not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(
+            f"{owner}: {name} holds {array[tuple(where)]} at index {where}; every entry must be finite"
+        )
+    array.flags.writeable = False
+    return array
