@@ -6,7 +6,7 @@ Each problem is a frozen record; `PROBLEMS` names them all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.integrate import quad
@@ -20,7 +20,8 @@ class BenchmarkProblem:
     """A target with known answers.
 
     `log_density` takes one point (D,) and returns a float, as VBMC wants it; `log_densities` takes
-    rows (n, D). `sample(n, rng)` draws from the normalised target exactly.
+    rows (n, D). `sample(n, rng)` draws from the normalised target exactly. `noise_sd` is the standard
+    deviation of the Gaussian noise that a run sees on every value.
     """
 
     name: str
@@ -30,6 +31,7 @@ class BenchmarkProblem:
     log_evidence: float
     plausible_lower_bounds: Array
     plausible_upper_bounds: Array
+    noise_sd: float = 0.0
 
     def log_density(self, x: Array) -> float:
         return float(self.log_densities(np.atleast_2d(x))[0])
@@ -133,6 +135,7 @@ def _in_box(
 PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "gmm": gmm,
     "ring": ring,
+    "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }

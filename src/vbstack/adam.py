@@ -11,11 +11,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.channel import Sample, times, transposed_times
+from vbstack.channel import Sample
 from vbstack.entropy import fresh_elbos
 from vbstack.mixture import Mixture
 from vbstack.solver import maximise
-from vbstack.weights import FIRST_DRAWS, Target, WeightSolution, bracket
+from vbstack.weights import Target, WeightSolution, bracket, first_draws
 
 Array = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ def _bracketed(
     rng: np.random.Generator,
 ) -> WeightSolution:
     """The weights v with their bracket: v itself is the reference, independent of the draws."""
-    counts = np.full(mixture.size, max(8, FIRST_DRAWS // mixture.size))
+    counts = np.full(mixture.size, first_draws(mixture.size))
     channel = target.channel(Sample.draw(mixture, counts, rng), mixture.reward)
     optimum = maximise(channel, v, 1e-3)
     w = target.basis @ v
@@ -101,12 +101,15 @@ def _bracketed(
 
 def textbook_elbo(sample: Sample, reward: Array, w: Array) -> tuple[float, Array]:
     """The stratified ELBO of `w` on the sample's own draws, and its gradient (K,)."""
-    relative = np.maximum(times(sample.blocks, w), 1e-300)
-    log_q = np.log(relative) + sample.log_scale
-    means = np.bincount(sample.sources, log_q, minlength=w.size) / sample.counts
-    share = (w / sample.counts)[sample.sources]
-    gradient = reward - means - transposed_times(sample.blocks, share / relative, w.size)
-    return float(w @ (reward - means)), gradient
+    means, ratios = np.zeros(w.size), np.zeros(w.size)
+    blocks = zip(sample.columns, sample.densities, sample.log_scales, sample.sources, strict=True)
+    for columns, densities, log_scale, sources in blocks:
+        q = np.maximum(densities @ w[columns].astype(densities.dtype), 1e-37)
+        means += np.bincount(sources, np.log(q) + log_scale, minlength=w.size)
+        share = (w / sample.counts)[sources] / q
+        ratios[columns] += share.astype(densities.dtype) @ densities
+    means /= sample.counts
+    return float(w @ (reward - means)), reward - means - ratios
 
 
 def _softmax(logits: Array) -> Array:

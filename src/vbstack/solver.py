@@ -88,12 +88,12 @@ def bound(gradients: deque[Array]) -> float:
     """min_α max_j Σ_k α_k g_j⁽ᵏ⁾: no weights have a higher value in the sample problem."""
     table = np.array(gradients)
     single = float(table.max(axis=1).min())
-    # A component below the best single bound in every gradient is below it in every average.
-    table = table[:, table.max(axis=0) > single - 1.0]
-    count, components = table.shape
+    # Components that are never near the top hardly shape α; the bound itself is taken over all.
+    near = table[:, table.max(axis=0) > single - 0.1]
+    count, components = near.shape
     result = linprog(
         np.append(np.zeros(count), 1.0),
-        A_ub=np.column_stack([table.T, -np.ones(components)]),
+        A_ub=np.column_stack([near.T, -np.ones(components)]),
         b_ub=np.zeros(components),
         A_eq=np.append(np.ones(count), 0.0)[None],
         b_eq=[1.0],
@@ -102,8 +102,7 @@ def bound(gradients: deque[Array]) -> float:
     if not result.success:
         return single
     alpha = np.maximum(result.x[:-1], 0)
-    averaged = float((alpha / alpha.sum() @ np.array(gradients)).max())
-    return min(single, averaged)
+    return min(single, float((alpha / alpha.sum() @ table).max()))
 
 
 def _evaluate(channel: Channel, s: Array, bundle: deque[Array]) -> tuple[float, Array]:
