@@ -191,7 +191,7 @@ def _normalised(weights: Array) -> Array:
     if np.any(weights < 0) or abs(total - 1) > WEIGHT_TOLERANCE:
         raise ValueError(
             f"run: weights must be non-negative and sum to one within {WEIGHT_TOLERANCE:g}; "
-            f"they sum to {total!r} and the smallest is {weights.min()!r}"
+            f"they sum to {total!r} and the smallest is {float(weights.min())!r}"
         )
     normalised = weights / total
     normalised.flags.writeable = False

@@ -40,7 +40,8 @@ def stack(
     tolerance : float
         Nats within which the weights are to be certified as the best.
     max_draws : int
-        Limit to the draws per component, on average; reaching it is reported, not hidden.
+        Limit to the draws per component, on average (65,536 in all are always allowed); reaching it
+        is reported, not hidden.
     final_draws : int
         Fresh draws for the reported ELBO, per component that carries weight.
     solver : "certified" or "adam"

@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
 TARGETS = ("all", "runs", "naive")
 CERTIFIED = "certified"
 DRAWS_EXHAUSTED = "max_draws reached: the weights are the best for these draws, the gap is honest"
+_ALWAYS_ALLOWED = 65_536  # draws in all: a small stack is not held to its few components
 _MAX_VALUES = 120_000_000  # densities kept in memory: 480 MB
 # Over-fitting grows with the components that end up with weight, fewer than in proportion to all of
 # them: so many components need few draws each. 64 each for ten runs of fifty, 32 for forty; then
@@ -85,7 +86,7 @@ class Target:
 
 def first_draws(components: int) -> int:
     """Draws per component to begin with."""
-    return int(np.clip(_DRAWS_EACH * np.sqrt(_COMPONENTS / components), 8, _DRAWS_EACH))
+    return max(8, int(_DRAWS_EACH * np.sqrt(_COMPONENTS / components)))
 
 
 def without_negligible(v: Array, mass: float) -> Array:
@@ -200,6 +201,7 @@ def _growth(
     """By what share of itself the sample should grow; 0 when this round is the last."""
     if gap <= tolerance:
         return 0.0
-    most = min(max_draws * sample.counts.size / sample.size, _MAX_VALUES / sample.stored_values)
+    limit = max(max_draws * sample.counts.size, _ALWAYS_ALLOWED)
+    most = min(limit / sample.size, _MAX_VALUES / sample.stored_values)
     wanted = float(np.clip(flattery / (0.55 * tolerance), 1.3, 4.0))
     return min(wanted, most) - 1.0 if most >= 1.1 else 0.0

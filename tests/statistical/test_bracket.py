@@ -1,0 +1,34 @@
+"""The bracket holds the optimum of a hundred times longer run."""
+
+import numpy as np
+from tests.synthetic import random_mixture
+
+from vbstack.channel import Sample
+from vbstack.entropy import fresh_elbos
+from vbstack.solver import maximise
+from vbstack.weights import Target, optimise
+
+TRIALS = 60
+
+
+def trial(seed: int) -> tuple[bool, bool]:
+    """Whether the bracket holds the long run's ELBO, and the gap its advantage on common draws."""
+    dimension = 1 + seed % 10
+    mixture = random_mixture(seed, dimension, runs=3, size=4)
+    target = Target.of("all", mixture, np.zeros(3))
+    rng = np.random.default_rng(seed)
+    short = optimise(mixture, target, tolerance=0.05, max_draws=32, final_draws=64, rng=rng)
+    draws = 100 * short.draws // mixture.size
+    channel = target.channel(Sample.draw(mixture, np.full(mixture.size, draws), rng), mixture.reward)
+    long = maximise(channel, target.start, 1e-4)
+    common = fresh_elbos(mixture, [long.weights, short.weights], 1000, rng)
+    error = 2 * np.hypot(short.standard_error, common.standard_error(0))
+    holds = short.lower - error <= common.values[0] <= short.upper + error
+    advantage = common.values[0] - common.values[1]
+    return holds, advantage <= short.gap + 2 * common.standard_error(0, 1)
+
+
+def test_the_bracket_contains_the_optimum_in_95_percent_of_random_mixtures():
+    results = np.array([trial(seed) for seed in range(TRIALS)])
+    assert results[:, 0].mean() >= 0.95
+    assert results[:, 1].mean() >= 0.95
