@@ -20,8 +20,8 @@ class BenchmarkProblem:
     """A target with known answers.
 
     `log_density` takes one point (D,) and returns a float, as VBMC wants it; `log_densities` takes
-    rows (n, D). `sample(n, rng)` draws from the normalised target exactly. `noise_sd` is the standard
-    deviation of the Gaussian noise that a run sees on every value.
+    rows (n, D). `sample(n, rng)` draws from the normalised target exactly. `noise_sd` is the
+    standard deviation of the Gaussian noise that a run sees on every value.
     """
 
     name: str

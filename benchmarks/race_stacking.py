@@ -97,7 +97,9 @@ COMPETITORS: dict[str, Callable[[list[Run]], dict[str, Any]]] = {
 }
 
 
-def timed(competitor: Callable[[list[Run]], dict[str, Any]], runs: list[Run], repeats: int) -> dict[str, Any]:
+def timed(
+    competitor: Callable[[list[Run]], dict[str, Any]], runs: list[Run], repeats: int
+) -> dict[str, Any]:
     """The competitor's answer with its median time and peak extra memory."""
     seconds, megabytes = [], []
     for _ in range(repeats):
@@ -149,15 +151,16 @@ def race(problem: str, size: int, slow: bool) -> list[dict[str, Any]]:
 def table(rows: list[dict[str, Any]]) -> str:
     """The rows as Markdown."""
     lines = [
-        "| problem | runs | stacking by | seconds | slower than vbstack | peak extra MB | ELBO on common "
-        "draws | below vbstack | certified gap |",
+        "| problem | runs | stacking by | seconds | slower than vbstack | peak extra MB | "
+        "ELBO on common draws | below vbstack | certified gap |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         gap = "–" if row["gap"] is None else f"{row['gap']:.4f}"
         lines.append(
             f"| {row['problem']} | {row['runs']} | {row['competitor']} | {row['seconds']:.3f} | "
-            f"{row['ratio']:.0f}× | {row['megabytes']:.0f} | {row['elbo']:.4f} ± {row['elbo_se']:.4f} | "
+            f"{row['ratio']:.0f}× | {row['megabytes']:.0f} | "
+            f"{row['elbo']:.4f} ± {row['elbo_se']:.4f} | "
             f"{row['elbo_below_vbstack']:+.4f} ± {row['difference_se']:.4f} | {gap} |"
         )
     return "\n".join(lines)
@@ -180,7 +183,9 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
         for name, (colour, marker) in styles.items():
             mine = [r for r in rows if r["problem"] == problem and r["competitor"] == name]
             sizes = [r["runs"] for r in mine]
-            axes[0, column].loglog(sizes, [r["seconds"] for r in mine], color=colour, marker=marker, label=name)
+            axes[0, column].loglog(
+                sizes, [r["seconds"] for r in mine], color=colour, marker=marker, label=name
+            )
             axes[1, column].errorbar(
                 sizes, [r["elbo"] for r in mine], [2 * r["elbo_se"] for r in mine],
                 color=colour, marker=marker, label=name,

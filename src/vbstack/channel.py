@@ -51,7 +51,7 @@ class DenseBlock:
 
 @dataclass(frozen=True)
 class Sample:
-    """Component densities at draws; `sources` (N,) says whose draw each is, `counts` (K,) how many."""
+    """Component densities at draws, in blocks; `sources` say whose, `counts` (K,) how many."""
 
     columns: tuple[Index, ...]
     densities: tuple[NDArray[np.floating], ...]

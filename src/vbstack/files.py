@@ -25,8 +25,10 @@ from vbstack.transform import Transform
 
 SCHEMA = 1
 _HEADER = "header.json"
-_RUN_SCALARS = ("elbo", "elbo_sd", "converged", "noise_level", "names", "seed", "seconds")
-_RUN_SCALARS += ("engine", "versions")
+_RUN_SCALARS = (
+    *("elbo", "elbo_sd", "converged", "noise_level", "names"),
+    *("seed", "seconds", "engine", "versions"),
+)
 _RUN_ARRAYS = ("weights", "means", "sds", "log_joint")
 _PARTS: dict[str, type] = {
     "transform": Transform,
@@ -47,7 +49,7 @@ def write_file(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write arrays and header to `path` (`.npz` is added if there is no suffix), whole or not at all."""
+    """Write arrays and header to `path`, whole or not at all; a missing suffix becomes `.npz`."""
     target = Path(path)
     target = target if target.suffix else target.with_suffix(".npz")
     if target.exists() and not overwrite:
@@ -58,7 +60,7 @@ def write_file(
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **content)  # type: ignore[arg-type]
+            np.savez_compressed(file, allow_pickle=False, **content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -74,7 +76,7 @@ def read_file(
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """The arrays and the header of a file that `write_file` made for this kind."""
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
             arrays = {name: content[name] for name in content.files}
         header = json.loads(bytes(arrays.pop(_HEADER)))
         found, schema = header["format"], header["schema"]
@@ -160,7 +162,9 @@ def unpack_runs(
 
 
 def _unpack_run(arrays: Mapping[str, NDArray[Any]], prefix: str, header: dict[str, Any]) -> Run:
-    mine = {k[len(prefix) :]: v for k, v in arrays.items() if k.startswith(prefix)}
+    mine: dict[str, Any] = {
+        name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)
+    }
     parts: dict[str, Any] = {}
     for part, record in _PARTS.items():
         names = [field.name for field in fields(record)]

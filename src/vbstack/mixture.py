@@ -161,7 +161,7 @@ class Mixture:
     @cached_property
     def whiteners(self) -> Array:
         """F_j⁻¹ (K, D, D)."""
-        return np.linalg.inv(self.factors)
+        return np.asarray(np.linalg.inv(self.factors), dtype=float)
 
     @cached_property
     def _whitened_centres(self) -> Array:
@@ -208,9 +208,7 @@ class Mixture:
     @property
     def _reference_height(self) -> float:
         assert self._reference is not None
-        return float(
-            np.log(np.diag(self._reference[1])).sum() - 0.5 * self.dimension * _LOG_2PI
-        )
+        return float(np.log(np.diag(self._reference[1])).sum() - 0.5 * self.dimension * _LOG_2PI)
 
     def restricted(self, keep: Index) -> Mixture:
         """The mixture of the components `keep` alone, with the same reference."""
@@ -299,13 +297,11 @@ class Mixture:
     def _log_gaussians(self, y: Array, columns: Index) -> Array:
         """log N(y; c_j, F_j F_jᵀ) (n, k) by residuals: exact however narrow or far j is."""
         d = self.dimension
-        whitened = (y @ self.whiteners[columns].reshape(-1, d).T).reshape(len(y), -1, d)
+        whitened = (y @ self.whiteners[columns].reshape(-1, d).T).reshape(len(y), len(columns), d)
         residuals = whitened - self._whitened_centres[columns]
         return self.log_heights[columns] - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
 
-    def _local_log_gaussians(
-        self, y: Array, columns: Index, less: Array
-    ) -> NDArray[np.floating]:
+    def _local_log_gaussians(self, y: Array, columns: Index, less: Array) -> NDArray[np.floating]:
         """The same minus `less` (n,), as one matrix product of features, for y near each other.
 
         Squares are expanded around the points' own mean; what cancels is of the order of
@@ -325,11 +321,11 @@ class Mixture:
                 np.ones(len(columns)),
             ]
         )
-        features = np.column_stack(
-            [local[:, rows] * local[:, cols], local, np.ones(len(y)), -less]
-        )
-        return features @ coefficients if _needs_double(features, coefficients) else (
-            features.astype(np.float32) @ coefficients.astype(np.float32)
+        features = np.column_stack([local[:, rows] * local[:, cols], local, np.ones(len(y)), -less])
+        return (
+            features @ coefficients
+            if _needs_double(features, coefficients)
+            else (features.astype(np.float32) @ coefficients.astype(np.float32))
         )
 
     def _whitened_from(self, origin: Array) -> Array:

@@ -51,9 +51,10 @@ def _linked_moments(link: Link, centres: Array, covariances: Array) -> tuple[Arr
         second[:, a, a] = np.einsum("n,kn->k", node_weights, along[:, :, a] ** 2)
         for b in range(a):
             rho = covariances[:, a, b] / (sds[:, a] * sds[:, b])
-            z = rho[:, None, None] * nodes[None, :, None] + np.sqrt(
-                np.maximum(0, 1 - rho**2)
-            )[:, None, None] * nodes[None, None, :]
+            z = (
+                rho[:, None, None] * nodes[None, :, None]
+                + np.sqrt(np.maximum(0, 1 - rho**2))[:, None, None] * nodes[None, None, :]
+            )
             y_b = centres[:, b, None, None] + sds[:, b, None, None] * z
             theta_b = _inverse_coordinate(link, b, y_b) @ node_weights
             second[:, a, b] = second[:, b, a] = (along[:, :, a] * theta_b) @ node_weights

@@ -78,7 +78,8 @@ class StackedPosterior:
     @property
     def run_weights(self) -> Array:
         """Total weight of every stacked run (M,)."""
-        return np.bincount(self._mixture.owner, self.weights, minlength=len(self.runs))
+        totals = np.bincount(self._mixture.owner, self.weights, minlength=len(self.runs))
+        return totals.astype(float)
 
     @property
     def components(self) -> Components:
@@ -145,7 +146,9 @@ class StackedPosterior:
 
     def summary(self) -> str:
         """A readable table: the runs, the evidence and the parameters."""
-        return "\n".join([*self._run_lines(), "", *self._evidence_lines(), "", *self._parameter_lines()])
+        return "\n".join(
+            [*self._run_lines(), "", *self._evidence_lines(), "", *self._parameter_lines()]
+        )
 
     def _run_lines(self) -> list[str]:
         lines = [
@@ -155,7 +158,8 @@ class StackedPosterior:
         ]
         for place, run, weight in zip(self.kept, self.runs, self.run_weights, strict=True):
             lines.append(
-                f"{place:>5} {run.elbo:>10.3f} {run.elbo_sd:>8.3f} {run.n_components:>11} {weight:>8.4f}"
+                f"{place:>5} {run.elbo:>10.3f} {run.elbo_sd:>8.3f} {run.n_components:>11} "
+                f"{weight:>8.4f}"
             )
         return lines + [f"{d.index:>5} dropped: {d.reason}" for d in self.dropped]
 
@@ -168,7 +172,8 @@ class StackedPosterior:
             f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
             f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
             f"Best weights  within {s.gap:.4f} nats: the optimum lies in "
-            f"[{s.lower:.4f}, {s.upper:.4f}]  ({s.status}; {s.draws} draws, {s.iterations} gradients)",
+            f"[{s.lower:.4f}, {s.upper:.4f}]",
+            f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
         ]
 
     def _parameter_lines(self) -> list[str]:

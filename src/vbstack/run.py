@@ -118,7 +118,8 @@ class Run:
             raise ValueError(f"run: means has shape {shape}, expected (K, D) with K, D ≥ 1")
         if shape[1] != self.transform.dimension:
             raise ValueError(
-                f"run: means has D = {shape[1]} but its transform has D = {self.transform.dimension}"
+                f"run: means has D = {shape[1]} but its transform has "
+                f"D = {self.transform.dimension}"
             )
         if np.ndim(self.log_joint) != 2 or np.shape(self.log_joint)[0] < 1:
             raise ValueError(

@@ -102,8 +102,7 @@ def _check_same_problem(runs: Sequence[Run]) -> None:
                     f"run 0 has {theirs[d]}: only runs with the same hard bounds can be stacked"
                 )
         if run.names != first.names:
-            d = next(i for i, name in enumerate(run.names) if name != first.names[i])
             raise ValueError(
-                f"run {index} calls parameter {d} {run.names[d]!r}, run 0 calls it "
-                f"{first.names[d]!r}: only runs with the same parameter names can be stacked"
+                f"run {index} names its parameters {run.names}, run 0 {first.names}: only runs "
+                "with the same parameter names can be stacked"
             )

@@ -1,7 +1,8 @@
 """The maximum of a channel's sample problem, and a bound on what is missing.
 
-**Steps.** The multiplicative update w_j ∝ w_j exp(η (g_j − L̂)) (Blahut–Arimoto at η = 1) is gradient
-ascent in the metric Σ dw_j²/w_j. In s_j = √w_j that metric is Euclidean and the simplex a sphere,
+**Steps.** The multiplicative update w_j ∝ w_j exp(η (g_j − L̂)) (Blahut–Arimoto at η = 1) is
+gradient ascent in the metric Σ dw_j²/w_j. In s_j = √w_j that metric is Euclidean and the simplex a
+sphere,
 
     ∂L̂/∂s_j = 2 s_j (g_j − L̂)        at |s| = 1,
 
@@ -50,7 +51,7 @@ class SampleOptimum:
 def maximise(
     channel: Channel, start: Array, tolerance: float, max_gradients: int = 400
 ) -> SampleOptimum:
-    """Weights within `tolerance` nats of the channel's optimum, or the best after so many gradients."""
+    """Weights within `tolerance` nats of the optimum, or the best after `max_gradients`."""
     bundle: deque[Array] = deque(maxlen=_BUNDLE)
     memory: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
     s = np.sqrt(start / start.sum())

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-MEAN_SIZES = {"zero": lambda d: 0, "constant": lambda d: 1, "negative_quadratic": lambda d: 1 + 2 * d}
+MEAN_SIZES = {"zero": (0, 0), "constant": (1, 0), "negative_quadratic": (1, 2)}  # p + q D numbers
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Surrogate:
             "noise_variance": (samples, columns),
             "log_lengths": (samples, d),
             "log_output": (samples,),
-            "mean_parameters": (samples, MEAN_SIZES[self.mean](d)),
+            "mean_parameters": (samples, MEAN_SIZES[self.mean][0] + MEAN_SIZES[self.mean][1] * d),
         }
         for name, shape in expected.items():
             object.__setattr__(self, name, checked("surrogate", name, getattr(self, name), shape))
@@ -72,7 +72,8 @@ def checked(
     if finite and not np.all(np.isfinite(array)):
         where = np.argwhere(~np.isfinite(array))[0].tolist()
         raise ValueError(
-            f"{owner}: {name} holds {array[tuple(where)]} at index {where}; every entry must be finite"
+            f"{owner}: {name} holds {array[tuple(where)]} at index {where}; "
+            "every entry must be finite"
         )
     array.flags.writeable = False
     return array

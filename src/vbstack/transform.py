@@ -80,7 +80,7 @@ class Link:
         """log |det ∂θ/∂y| at each row of y (n, D)."""
         total = np.zeros(len(y))
         for d in np.flatnonzero(self.kinds):
-            total += _LOG_DENSITY[int(self.kinds[d])](y[:, d]) + self._log_range(d)
+            total += _LOG_DENSITY[int(self.kinds[d])](y[:, d]) + self._log_range(int(d))
         return total
 
     def expected_log_jacobian(self, means: Array, variances: Array) -> Array:
@@ -91,7 +91,7 @@ class Link:
         total = np.zeros(len(means))
         for d in np.flatnonzero(self.kinds):
             y = means[:, d, None] + np.sqrt(variances[:, d, None]) * _NODES
-            total += _LOG_DENSITY[int(self.kinds[d])](y) @ _NODE_WEIGHTS + self._log_range(d)
+            total += _LOG_DENSITY[int(self.kinds[d])](y) @ _NODE_WEIGHTS + self._log_range(int(d))
         return total
 
     def _bounded_kinds(self) -> list[int]:

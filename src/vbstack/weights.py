@@ -1,7 +1,7 @@
 """The stacking weights and their certificate: `optimise` → `WeightSolution`.
 
-The optimum of a sample problem (see `channel`) flatters itself: it fits its draws. Two facts bracket
-the true optimum L* all the same (Mak, Morton & Wood 1999):
+The optimum of a sample problem (see `channel`) flatters itself: it fits its draws. Two facts
+bracket the true optimum L* all the same (Mak, Morton & Wood 1999):
 
     E[max_v L̂_A(v)] ≥ L*              draws A that the weights were fitted to
     E[L̂_C(w)] = L(w) ≤ L*             fresh draws C
@@ -73,7 +73,7 @@ class Target:
         )
         shape = (mixture.size, int(group.max()) + 1)
         basis = sparse.csr_array((value, (rows, group)), shape=shape)
-        return cls(kind, basis, np.bincount(group, start))
+        return cls(kind, basis, np.bincount(group, start).astype(float))
 
     def channel(self, sample: Sample, reward: Array) -> Channel:
         return Channel.from_sample(sample, reward, None if self.kind == "all" else self.basis)
@@ -195,9 +195,7 @@ def bracket(
     return optimum.gap + flattery, flattery
 
 
-def _growth(
-    gap: float, flattery: float, tolerance: float, max_draws: int, sample: Sample
-) -> float:
+def _growth(gap: float, flattery: float, tolerance: float, max_draws: int, sample: Sample) -> float:
     """By what share of itself the sample should grow; 0 when this round is the last."""
     if gap <= tolerance:
         return 0.0

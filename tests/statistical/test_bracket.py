@@ -1,8 +1,8 @@
 """The bracket holds the optimum of a hundred times longer run."""
 
 import numpy as np
-from tests.synthetic import random_mixture
 
+from tests.synthetic import random_mixture
 from vbstack.channel import Sample
 from vbstack.entropy import fresh_elbos
 from vbstack.solver import maximise
@@ -19,7 +19,9 @@ def trial(seed: int) -> tuple[bool, bool]:
     rng = np.random.default_rng(seed)
     short = optimise(mixture, target, tolerance=0.05, max_draws=32, final_draws=64, rng=rng)
     draws = 100 * short.draws // mixture.size
-    channel = target.channel(Sample.draw(mixture, np.full(mixture.size, draws), rng), mixture.reward)
+    channel = target.channel(
+        Sample.draw(mixture, np.full(mixture.size, draws), rng), mixture.reward
+    )
     long = maximise(channel, target.start, 1e-4)
     common = fresh_elbos(mixture, [long.weights, short.weights], 1000, rng)
     error = 2 * np.hypot(short.standard_error, common.standard_error(0))

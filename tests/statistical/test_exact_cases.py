@@ -1,10 +1,12 @@
 """Stacks whose answer is known, and what must not change an answer."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
-from tests.synthetic import gaussian_entropy, make_run, random_run
 
+from tests.synthetic import gaussian_entropy, make_run, random_run
 from vbstack import Mixture, Screen, stack
 from vbstack.entropy import fresh_elbos
 
@@ -93,7 +95,7 @@ def test_more_weights_cannot_hurt():
     runs = [random_run(rng, 3, variance=1e-4) for _ in range(6)]
     values = [stack(runs, weights=kind, screen=Screen(max_variance=1)) for kind in (
         "naive", "runs", "all")]  # fmt: skip
-    for worse, better in zip(values[:-1], values[1:], strict=True):
+    for worse, better in itertools.pairwise(values):
         slack = better.solution.gap + 3 * np.hypot(
             worse.evidence.entropy_sd, better.evidence.entropy_sd
         )

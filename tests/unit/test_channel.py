@@ -1,12 +1,14 @@
 """The sample problem: concavity, gradients, the duality gap. Property tests on random mixtures."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
-from tests.synthetic import make_run, random_mixture
 
+from tests.synthetic import make_run, random_mixture
 from vbstack import Mixture
 from vbstack.adam import textbook_elbo
 from vbstack.channel import Channel, Sample
@@ -103,7 +105,7 @@ def entropy_by_integration(means, sds, weights):
         return -p * np.log(p) if p > 0 else 0.0
 
     edges = np.linspace(-15, 15, 61)
-    return sum(quad(integrand, a, b)[0] for a, b in zip(edges[:-1], edges[1:], strict=True))
+    return sum(quad(integrand, a, b)[0] for a, b in itertools.pairwise(edges))
 
 
 @pytest.mark.parametrize("seed", range(5))

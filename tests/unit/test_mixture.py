@@ -5,8 +5,8 @@ import pytest
 from pyvbmc.parameter_transformer import ParameterTransformer
 from pyvbmc.variational_posterior import VariationalPosterior
 from scipy.stats import multivariate_normal, ortho_group
-from tests.synthetic import make_run, random_mixture
 
+from tests.synthetic import make_run, random_mixture
 from vbstack import Mixture, Run, stack
 from vbstack.channel import Sample
 
@@ -93,8 +93,8 @@ def test_draws_follow_their_components(quasi):
     assert {int(s) for block in blocks for s in np.unique(block.sources)} == {0}
     own = np.concatenate([b.log_densities[:, 0] for b in blocks])
     # log p_0 − log ref has expectation −h_0 − E_0[log ref] = reward_0 − (h_0 + log_joint).
-    expected = mixture.reward[0] - mixture.link_log_joint[0] - (
-        np.log(2.0) + np.log(2 * np.pi * np.e)
+    expected = (
+        mixture.reward[0] - mixture.link_log_joint[0] - (np.log(2.0) + np.log(2 * np.pi * np.e))
     )
     assert own.mean() == pytest.approx(expected, abs=0.08 if not quasi else 0.02)
 

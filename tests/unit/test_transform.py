@@ -33,9 +33,7 @@ def transformer(kind, *, rotated=False, scaled=False, bounded=True, plausible=Tr
 @pytest.mark.parametrize("bounded", [False, True])
 @pytest.mark.parametrize("plausible", [False, True])
 def test_equals_pyvbmc(kind, rotated, scaled, bounded, plausible):
-    theirs = transformer(
-        kind, rotated=rotated, scaled=scaled, bounded=bounded, plausible=plausible
-    )
+    theirs = transformer(kind, rotated=rotated, scaled=scaled, bounded=bounded, plausible=plausible)
     mine = read_transform(theirs)
     rng = np.random.default_rng(1)
     x = rng.uniform(PLAUSIBLE_LOWER, PLAUSIBLE_UPPER, (200, 4))

@@ -66,7 +66,7 @@ def read_surrogate(gp: Any) -> Surrogate:
             f"gp: kernel {kernel} with mean {mean} is not supported; expected SquaredExponential "
             f"with one of {sorted(_MEANS)}. Pass gp=None to keep the run without its surrogate."
         )
-    n, d = gp.X.shape
+    d = gp.X.shape[1]
     hyperparameters = np.array([posterior.hyp.ravel() for posterior in gp.posteriors])
     noise_end = d + 1 + gp.noise.hyperparameter_count()
     noise = [
