@@ -20,7 +20,7 @@ from benchmarks.problems import PROBLEMS
 from vbstack import Evaluations, Run, load_runs, save_runs
 
 ARCHIVES = Path(__file__).parent / "archives"
-COUNTS = {"gmm": 40, "ring": 40, "gmm_noisy": 10, "banana6": 10, "banana10": 10}
+COUNTS = {"gmm": 40, "ring": 41, "gmm_noisy": 10, "banana6": 10, "banana10": 10}
 OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
 
 

@@ -27,7 +27,7 @@ def main() -> None:
     from matplotlib import pyplot as plt
 
     OUTPUT.mkdir(exist_ok=True)
-    fig, axes = plt.subplots(2, 4, figsize=(13, 7.6), sharey="row", layout="constrained")
+    fig, axes = plt.subplots(2, 4, figsize=(13, 8.2), sharey="row", layout="constrained")
     for row, name in zip(axes, ("gmm", "ring"), strict=True):
         problem = PROBLEMS[name]()
         runs = load_runs(archive(name))[:10]
