@@ -2,8 +2,8 @@
 
     L(w) = Σ_j w_j r_j − Σ_j w_j E_j[log q_w − log ref]                       (paper, eqs. 9 and 10)
 
-Each component that carries weight is drawn in proportion to it (stratified), in two halves with
-independent random shifts. The difference of the halves gives the standard error that the
+Each component that carries weight is drawn in proportion to it (stratified), in two or more
+replicates with independent random shifts. Their scatter gives the standard error that the
 quasi-random points really have, not the larger one of independent draws.
 """
 
@@ -24,18 +24,20 @@ Array = NDArray[np.float64]
 class FreshElbos:
     """ELBOs of several weight vectors on common draws.
 
-    `values` (V,); `halves` (V, K) half the weighted difference between each component's two
-    replicates, from which any standard error follows; `draws` their number.
+    `values` (V,); `deviations` (R, V, K): each replicate's weighted deviation from the mean, scaled
+    so that its sum of squares is the variance of the mean; `draws` their number.
     """
 
     values: Array
-    halves: Array
+    deviations: Array
     draws: int
 
     def standard_error(self, first: int, second: int | None = None) -> float:
         """Standard error of one ELBO, or of the difference between two."""
-        half = self.halves[first] - (0.0 if second is None else self.halves[second])
-        return float(np.sqrt(np.square(half).sum()))
+        deviation = self.deviations[:, first]
+        if second is not None:
+            deviation = deviation - self.deviations[:, second]
+        return float(np.sqrt(np.square(deviation).sum()))
 
 
 def fresh_elbos(
@@ -50,14 +52,27 @@ def fresh_elbos(
     """
     stacked = np.array(weights)
     carriers = np.clip(np.count_nonzero(stacked[0]), 64, max(64, 11 * np.sqrt(mixture.size)))
-    total = per_component * carriers
     average = stacked.mean(axis=0)
     keep = np.flatnonzero(average)
-    part, stacked = mixture.restricted(keep), stacked[:, keep]
-    half = np.maximum(2, np.ceil(0.5 * total * average[keep])).astype(np.int64)
-    means = np.array([_mean_log_ratios(part, stacked, half, rng) for _ in range(2)])
-    values = stacked @ part.reward - np.einsum("vk,vk->v", stacked, means.mean(axis=0))
-    return FreshElbos(values, 0.5 * stacked * (means[0] - means[1]), 2 * int(half.sum()))
+    part, stacked, share = mixture.restricted(keep), stacked[:, keep], average[keep]
+    replicates = _replicates(share)
+    counts = np.ceil(per_component * carriers * share / replicates).astype(np.int64)
+    counts = np.maximum(2, counts)
+    means = np.array([_mean_log_ratios(part, stacked, counts, rng) for _ in range(replicates)])
+    centre = means.mean(axis=0)
+    values = stacked @ part.reward - np.einsum("vk,vk->v", stacked, centre)
+    deviations = stacked * (means - centre) / np.sqrt(replicates * (replicates - 1))
+    return FreshElbos(values, deviations, replicates * int(counts.sum()))
+
+
+def _replicates(share: Array) -> int:
+    """Two, or eight when few components hold the weight: else the error has too few terms.
+
+    With two components and two replicates, twice the standard error was exceeded in 21 % of cases.
+    """
+    positive = share / share.sum()
+    effective = np.exp(-(positive * np.log(positive)).sum())
+    return 2 if effective >= 20 else 8
 
 
 def _mean_log_ratios(

@@ -36,7 +36,7 @@ class Evidence:
         Monte Carlo error of the entropy, Bayesian-quadrature error of Σ w I, and both together.
         Neither covers the selection bias of a noisy stack.
     gap : float
-        No weights have an ELBO higher than `raw` by more than this.
+        No weights of the same kind (all, per run, naive) have an ELBO higher than `raw` by more.
     noisy : bool
         Whether any stacked run had a noisy log density.
     headline, headline_sd : float

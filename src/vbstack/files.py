@@ -82,7 +82,15 @@ def read_file(
         found, schema = header["format"], header["schema"]
     except FileNotFoundError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        EOFError,
+        RuntimeError,
+    ) as error:
         raise FileError(f"{path} is not a vbstack {kind} file, or is damaged: {error}") from error
     except (zipfile.BadZipFile, zlib.error) as error:
         raise FileError(f"{path} is damaged: {error}") from error
@@ -116,7 +124,7 @@ def save_runs(
 def load_runs(path: str | os.PathLike[str]) -> list[Run]:
     """The runs that `save_runs` wrote."""
     arrays, header = read_file(path, "runs")
-    return unpack_runs(path, arrays, header["runs"])
+    return unpack_runs(path, arrays, header.get("runs"))
 
 
 def compacted(run: Run) -> Run:
@@ -152,9 +160,11 @@ def pack_runs(runs: Sequence[Run]) -> tuple[dict[str, NDArray[Any]], list[dict[s
 def unpack_runs(
     path: str | os.PathLike[str],
     arrays: Mapping[str, NDArray[Any]],
-    headers: Sequence[Mapping[str, Any]],
+    headers: Sequence[Mapping[str, Any]] | None,
 ) -> list[Run]:
     """The runs that `pack_runs` packed; `path` is named in errors."""
+    if not headers:
+        raise FileError(f"{path} holds no runs")
     try:
         return [_unpack_run(arrays, f"{i:04d}/", dict(h)) for i, h in enumerate(headers)]
     except (KeyError, ValueError, TypeError) as error:

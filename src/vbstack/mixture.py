@@ -36,6 +36,7 @@ Index = NDArray[np.int64]
 _LOG_2PI = float(np.log(2 * np.pi))
 _BLOCK_ROWS = 1024  # draws evaluated together; 512 to 2048 were equally fast
 _CHUNK_VALUES = 4_000_000  # values of one temporary array: 32 MB
+_CANCELLATION = 1e-3  # largest rounding error allowed in a log density
 NEGLIGIBLE = 1e-5  # densities this much below a draw's largest, in a whole block, are left out
 
 
@@ -164,11 +165,6 @@ class Mixture:
         return np.asarray(np.linalg.inv(self.factors), dtype=float)
 
     @cached_property
-    def _whitened_centres(self) -> Array:
-        """F_j⁻¹ c_j (K, D)."""
-        return np.einsum("kde,ke->kd", self.whiteners, self.centres)
-
-    @cached_property
     def _quadratic(self) -> Array:
         """Upper triangle of −½ (F_j F_jᵀ)⁻¹, off-diagonal entries doubled (K, D(D+1)/2)."""
         rows, columns = np.triu_indices(self.dimension)
@@ -195,7 +191,9 @@ class Mixture:
     def _reference(self) -> tuple[Array, Array] | None:
         """Mean m and inverse Cholesky factor of C; None when the runs do not share a link.
 
-        Then the reference is flat in the original space: one more source of noise, no bias.
+        Then the reference is flat in the original space: one more source of noise. A covariance
+        that rounding leaves singular (a ridge 1e7 times longer than wide) is replaced by its
+        diagonal: any Gaussian is a valid reference, a good one only saves draws.
         """
         if len(self.links) > 1:
             return None
@@ -203,7 +201,11 @@ class Mixture:
         spread = np.sqrt(self.naive_weights)[:, None] * (self.centres - mean)
         weighted = np.sqrt(self.naive_weights)[:, None, None] * self.factors
         covariance = spread.T @ spread + np.einsum("kde,kfe->df", weighted, weighted)
-        return mean, np.linalg.inv(np.linalg.cholesky(covariance))
+        try:
+            factor = np.linalg.cholesky(covariance)
+        except np.linalg.LinAlgError:
+            factor = np.diag(np.sqrt(np.diag(covariance)))
+        return mean, np.linalg.inv(factor)
 
     @property
     def _reference_height(self) -> float:
@@ -272,8 +274,26 @@ class Mixture:
                 log_p = self._local_log_gaussians(y, columns, self._log_reference(y))
             else:
                 columns = np.arange(self.size)
-                log_p = self.log_densities(self._to_original(y, self.link_of[sources]))
+                log_p = self._log_densities_across_links(y, self.link_of[sources])
             yield Block(sources, columns, log_p)
+
+    def _log_densities_across_links(self, y: Array, link_of: Index) -> Array:
+        """log p_j (n, K) in the original space, for points given in the space of their own link.
+
+        Components of the same link are evaluated there: on the way through θ a point far out in a
+        tail would come back from the nearest number within the bounds.
+        """
+        out = np.empty((len(y), self.size))
+        for source, link in enumerate(self.links):
+            rows = np.flatnonzero(link_of == source)
+            x = link.inverse(y[rows])
+            for index, other in enumerate(self.links):
+                columns = np.flatnonzero(self.link_of == index)
+                there = y[rows] if index == source else other.forward(x)
+                out[np.ix_(rows, columns)] = (
+                    self._log_gaussians(there, columns) - other.log_jacobian(there)[:, None]
+                )
+        return out
 
     def _points(self, component: Index, z: Array) -> Array:
         """c_j + F_j z (n, D); column by column, five times faster than one einsum."""
@@ -295,18 +315,20 @@ class Mixture:
         return x
 
     def _log_gaussians(self, y: Array, columns: Index) -> Array:
-        """log N(y; c_j, F_j F_jᵀ) (n, k) by residuals: exact however narrow or far j is."""
+        """log N(y; c_j, F_j F_jᵀ) (n, k) by residuals; rounding is linear in extent / σ."""
         d = self.dimension
-        whitened = (y @ self.whiteners[columns].reshape(-1, d).T).reshape(len(y), len(columns), d)
-        residuals = whitened - self._whitened_centres[columns]
+        origin = y.mean(axis=0) if len(y) else np.zeros(d)
+        flat = self.whiteners[columns].reshape(-1, d)
+        whitened = ((y - origin) @ flat.T).reshape(len(y), len(columns), d)
+        residuals = whitened + self._whitened_from(origin)[columns]
         return self.log_heights[columns] - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
 
     def _local_log_gaussians(self, y: Array, columns: Index, less: Array) -> NDArray[np.floating]:
         """The same minus `less` (n,), as one matrix product of features, for y near each other.
 
         Squares are expanded around the points' own mean; what cancels is of the order of
-        (extent of y / smallest σ)² times the machine epsilon. In single precision, twice as fast,
-        where that stays below 1e-3; otherwise in double.
+        (extent of y / smallest σ)² times the machine epsilon. Single precision, twice as fast, is
+        used where that stays below 1e-3, double where not, and residuals where neither will do.
         """
         rows, cols = np.triu_indices(self.dimension)
         origin = y.mean(axis=0)
@@ -322,15 +344,16 @@ class Mixture:
             ]
         )
         features = np.column_stack([local[:, rows] * local[:, cols], local, np.ones(len(y)), -less])
-        return (
-            features @ coefficients
-            if _needs_double(features, coefficients)
-            else (features.astype(np.float32) @ coefficients.astype(np.float32))
-        )
+        terms = float((np.abs(features).max(axis=0) @ np.abs(coefficients)).max())
+        if terms * np.finfo(np.float32).eps < _CANCELLATION:
+            return features.astype(np.float32) @ coefficients.astype(np.float32)
+        if terms * np.finfo(float).eps < _CANCELLATION:
+            return features @ coefficients
+        return self._log_gaussians(y, columns) - less[:, None]
 
     def _whitened_from(self, origin: Array) -> Array:
         """F_j⁻¹ (origin − c_j) (K, D)."""
-        return self.whiteners @ origin - self._whitened_centres
+        return np.matmul(self.whiteners, (origin - self.centres)[:, :, None])[:, :, 0]
 
     def _near(self, y: Array, threshold: float) -> Index:
         """Components whose log density may exceed `threshold` at any of the points y.
@@ -364,12 +387,6 @@ class Mixture:
             order = np.argsort(centres[:, np.argmax(centres.std(axis=0))], kind="stable")
             middle = group.size // 2
             stack += [group[order[middle:]], group[order[:middle]]]
-
-
-def _needs_double(features: Array, coefficients: Array) -> bool:
-    """Whether features @ coefficients could be wrong by 1e-3 in single precision."""
-    largest = np.abs(features).max(axis=0) @ np.abs(coefficients)
-    return bool(largest.max() * np.finfo(np.float32).eps > 1e-3)
 
 
 class _Points:

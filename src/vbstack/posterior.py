@@ -171,8 +171,8 @@ class StackedPosterior:
             f"  raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
             f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
             f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
-            f"Best weights  within {s.gap:.4f} nats: the optimum lies in "
-            f"[{s.lower:.4f}, {s.upper:.4f}]",
+            f"Weights       within {s.gap:.4f} nats of the best of their kind ({self.target}), "
+            f"which lies in [{s.lower:.4f}, {s.upper:.4f}]",
             f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
         ]
 
@@ -204,7 +204,7 @@ class StackedPosterior:
     def load(cls, path: str | os.PathLike[str]) -> StackedPosterior:
         """The posterior that `save` wrote."""
         arrays, header = read_file(path, "posterior")
-        runs = unpack_runs(path, arrays, header.get("runs", ()))
+        runs = unpack_runs(path, arrays, header.get("runs"))
         try:
             return cls(
                 runs=tuple(runs),

@@ -106,6 +106,10 @@ class Run:
             object.__setattr__(
                 self, name, checked("run", name, getattr(self, name), shape, finite=finite)
             )
+        if self.evaluations is not None and self.evaluations.x.shape[1] != d:
+            raise ValueError(
+                f"run: evaluations.x has {self.evaluations.x.shape[1]} columns, expected D = {d}"
+            )
         if self.start is not None:
             object.__setattr__(self, "start", checked("run", "start", self.start, (d,)))
         self._check_scalars()
@@ -135,7 +139,12 @@ class Run:
             object.__setattr__(self, name, value)
             if self.converged and not np.isfinite(value):
                 raise ValueError(f"run: {name} is {value} although the run is marked converged")
+        if not isinstance(self.converged, (bool, np.bool_)):
+            raise TypeError(f"run: converged is {self.converged!r}, expected True or False")
         object.__setattr__(self, "converged", bool(self.converged))
+        for name, kind in (("noise_level", int), ("seed", int), ("seconds", float)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, kind(getattr(self, name)))
 
     @classmethod
     def from_pyvbmc(
@@ -200,6 +209,8 @@ def _normalised(weights: Array) -> Array:
 
 
 def _checked_names(names: tuple[str, ...], dimension: int) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"run: names is the string {names!r}, expected one string per parameter")
     names = tuple(str(name) for name in names) or tuple(f"x{d + 1}" for d in range(dimension))
     if len(names) != dimension:
         raise ValueError(f"run: {len(names)} names {names} for D = {dimension} parameters")

@@ -43,7 +43,8 @@ def stack(
         Limit to the draws per component, on average (65,536 in all are always allowed); reaching it
         is reported, not hidden.
     final_draws : int
-        Fresh draws for the reported ELBO, per component that carries weight.
+        Fresh draws for the reported ELBO, per component that carries weight (counting at least 64
+        and at most 11√K of them).
     solver : "certified" or "adam"
         The concave solver, or the paper's Algorithm 1.
     screen : Screen, optional
@@ -52,6 +53,9 @@ def stack(
         Of every draw; the same runs and seed give the same posterior.
     """
     _check_settings(tolerance, max_draws, final_draws, solver)
+    if isinstance(runs, Run):
+        raise TypeError("stack() takes a sequence of runs; for a single one pass [run]")
+    runs = tuple(runs)
     kept, dropped = apply_screen(runs, screen)
     stacked = tuple(runs[index] for index in kept)
     mixture = Mixture.from_runs(stacked)
@@ -75,7 +79,7 @@ def stack(
 def _check_settings(tolerance: float, max_draws: int, final_draws: int, solver: str) -> None:
     if not tolerance > 0:
         raise ValueError(f"tolerance={tolerance!r} must be positive (nats)")
-    if max_draws < 8 or final_draws < 8:
+    if not (max_draws >= 8 and final_draws >= 8):
         raise ValueError(
             f"max_draws={max_draws!r} and final_draws={final_draws!r} must be at least 8"
         )

@@ -150,7 +150,9 @@ class Transform:
             )
         bounded = self.kinds != UNBOUNDED
         finite = np.isfinite(self.lower) & np.isfinite(self.upper)
-        if not np.array_equal(bounded, finite) or np.any(self.lower >= self.upper):
+        infinite = np.isneginf(self.lower) & np.isposinf(self.upper)
+        fits = np.where(bounded, finite & (self.lower < self.upper), infinite)
+        if not fits.all():
             raise ValueError(
                 f"transform: kinds {self.kinds.tolist()} do not fit the bounds "
                 f"{self.lower.tolist()} to {self.upper.tolist()}: a bounded kind needs finite "

@@ -34,7 +34,8 @@ Array = NDArray[np.float64]
 
 TARGETS = ("all", "runs", "naive")
 CERTIFIED = "certified"
-DRAWS_EXHAUSTED = "max_draws reached: the weights are the best for these draws, the gap is honest"
+DRAWS_EXHAUSTED = "not certified to the tolerance: max_draws reached, the gap is what it is"
+MEMORY_EXHAUSTED = "not certified to the tolerance: more draws would not fit in memory"
 _ALWAYS_ALLOWED = 65_536  # draws in all: a small stack is not held to its few components
 _MAX_VALUES = 120_000_000  # densities kept in memory: 480 MB
 # Over-fitting grows with the components that end up with weight, fewer than in proportion to all of
@@ -58,14 +59,14 @@ class Target:
 
     @classmethod
     def of(cls, kind: str, mixture: Mixture, elbos: Sequence[float]) -> Target:
-        """The target `kind`, started at w_mk exp(ELBO_m) (paper, eq. 12) mixed with naive weights.
+        """The target `kind`, started at w_mk exp(ELBO_m) (paper, eq. 12), naive weights mixed in.
 
-        The naive part keeps every component alive: a weight that starts at zero stays there.
+        A little uniform weight keeps every component alive: one that starts at zero stays there.
         """
         if kind not in TARGETS:
             raise ValueError(f"weights={kind!r} is not known; choose one of {TARGETS}")
         scaled = np.exp(np.asarray(elbos) - np.max(elbos))[mixture.owner] * mixture.own_weights
-        start = 0.7 * scaled / scaled.sum() + 0.3 * mixture.naive_weights
+        start = 0.7 * scaled / scaled.sum() + 0.28 * mixture.naive_weights + 0.02 / mixture.size
         rows = np.arange(mixture.size)
         group = {"all": rows, "runs": mixture.owner, "naive": np.zeros_like(rows)}[kind]
         value = {"all": np.ones(mixture.size), "runs": mixture.own_weights}.get(
@@ -173,7 +174,7 @@ def optimise(
         upper=float(fresh.values[0]) + gap,
         gap=gap,
         standard_error=fresh.standard_error(0),
-        status=CERTIFIED if gap <= tolerance else DRAWS_EXHAUSTED,
+        status=_status(gap, tolerance, max_draws, sample),
         draws=sample.size,
         iterations=iterations,
         solver="certified",
@@ -199,7 +200,17 @@ def _growth(gap: float, flattery: float, tolerance: float, max_draws: int, sampl
     """By what share of itself the sample should grow; 0 when this round is the last."""
     if gap <= tolerance:
         return 0.0
-    limit = max(max_draws * sample.counts.size, _ALWAYS_ALLOWED)
-    most = min(limit / sample.size, _MAX_VALUES / sample.stored_values)
+    most = min(_room_in_draws(max_draws, sample), _MAX_VALUES / sample.stored_values)
     wanted = float(np.clip(flattery / (0.55 * tolerance), 1.3, 4.0))
     return min(wanted, most) - 1.0 if most >= 1.1 else 0.0
+
+
+def _room_in_draws(max_draws: int, sample: Sample) -> float:
+    """How many times larger the sample may become before it reaches the limit."""
+    return max(max_draws * sample.counts.size, _ALWAYS_ALLOWED) / sample.size
+
+
+def _status(gap: float, tolerance: float, max_draws: int, sample: Sample) -> str:
+    if gap <= tolerance:
+        return CERTIFIED
+    return DRAWS_EXHAUSTED if _room_in_draws(max_draws, sample) < 1.1 else MEMORY_EXHAUSTED

@@ -7,7 +7,7 @@ import pytest
 from scipy.special import logsumexp, softmax
 
 from tests.synthetic import gaussian_entropy, make_run, random_run
-from vbstack import Mixture, Screen, stack
+from vbstack import Mixture, Screen, Transform, stack
 from vbstack.entropy import fresh_elbos
 
 
@@ -37,6 +37,49 @@ def test_disjoint_gaussians_share_the_weight_by_their_evidence(dimension):
         posterior = stack(runs, weights=kind, tolerance=1e-4, final_draws=4096)
         np.testing.assert_allclose(posterior.weights, softmax(scores), atol=1e-3)
         assert posterior.evidence.raw == pytest.approx(logsumexp(scores), abs=1e-3)
+
+
+@pytest.mark.parametrize("distance", [1e2, 1e5, 1e8, 1e10, 1e12])
+def test_components_may_be_any_distance_apart(distance):
+    """Expanded squares would cancel: 1e8 standard deviations squared exceed double precision."""
+    runs = [make_run([[0.0]], 1.0, 1.3), make_run([[distance]], 1.0, 0.2)]
+    posterior = stack(runs)
+    np.testing.assert_allclose(posterior.weights, softmax([1.3, 0.2]), atol=0.05)
+    expected = logsumexp([1.3, 0.2]) + gaussian_entropy([1.0])
+    assert posterior.evidence.raw == pytest.approx(expected, abs=0.02)
+
+
+def test_a_component_that_its_run_gave_no_weight_can_earn_it():
+    run = make_run([[0.0], [10.0]], 1.0, [0.0, 5.0], weights=[1.0, 0.0])
+    posterior = stack([run])
+    assert posterior.evidence.raw == pytest.approx(
+        np.log1p(np.exp(5)) + gaussian_entropy([1.0]), abs=0.02
+    )
+
+
+def test_mass_near_a_bound_survives_stacking_with_another_link():
+    """θ saturates at the last number below the bound; the run's own space does not."""
+    logit = Transform([3], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+    probit = Transform([12], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+    edge = make_run([[45.0]], 1.0, 0.0, transform=logit)
+    other = make_run([[-3.0]], 1.0, -40.0, transform=probit)
+    alone, mixed = stack([edge]).evidence, stack([edge, other]).evidence
+    assert mixed.raw == pytest.approx(alone.raw, abs=0.05)
+
+
+def test_a_long_thin_ridge_is_stacked():
+    half = np.sqrt(0.5)
+    ridge = Transform(
+        [0, 0],
+        [-np.inf] * 2,
+        [np.inf] * 2,
+        [0, 0],
+        [1, 1],
+        [1, 1e-8],
+        [[half, -half], [half, half]],
+    )
+    run = make_run([[0.0, 0.0], [1.0, 0.5]], 1.0, 0.0, transform=ridge)
+    assert stack([run]).solution.status == "certified"
 
 
 def test_one_run_naive_is_the_identity_and_all_weights_only_raise_the_elbo():

@@ -97,6 +97,18 @@ def test_a_failed_write_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    old = save_runs(tmp_path / "runs", [full_run()]).read_bytes()
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        save_runs(tmp_path / "runs", [full_run(1)], overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["runs.npz"]
+    assert (tmp_path / "runs.npz").read_bytes() == old
+
+
 class Bomb:
     def __reduce__(self):
         return (pytest.fail, ("a file executed code",))
@@ -123,6 +135,10 @@ def test_foreign_and_damaged_files_are_refused_and_never_executed(tmp_path):
     np.savez(tmp_path / "object.npz", a=np.array([Bomb()], dtype=object))
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     np.savez(tmp_path / "future.npz", **{"header.json": header})
+    bare = np.frombuffer(json.dumps({"format": "vbstack runs", "schema": 1}).encode(), np.uint8)
+    np.savez(tmp_path / "bare.npz", **{"header.json": bare})
+    with pytest.raises(FileError, match="holds no runs"):
+        load_runs(tmp_path / "bare.npz")
     for name, message in (
         ("object", "not a vbstack"),
         ("other", "not a vbstack"),

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from tests.synthetic import make_run, random_run
 from tests.unit.test_mixture import posterior as pyvbmc_posterior
-from vbstack import Run, StackedPosterior, stack
+from vbstack import Run, StackedPosterior, Transform, stack
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,14 @@ def test_the_density_integrates_to_one(stacked, bounded):
     log_proposal = -0.5 * (z**2).sum(1) - np.log(2 * np.pi) - np.log(np.diag(factor)).sum()
     ratio = np.exp(stacked.log_pdf(mean + z @ factor.T) - log_proposal)
     assert ratio.mean() == pytest.approx(1, abs=4 * ratio.std() / np.sqrt(len(z)))
-    one = bounded.log_pdf(bounded.sample(5, seed=0)[0])
-    assert np.ndim(one) == 0
+    # Bounded: uniform points over the two bounded parameters, a wide Gaussian over the other.
+    n = 400_000
+    mean, covariance = bounded.moments()
+    sd = 2 * np.sqrt(covariance[0, 0])
+    x = np.column_stack([rng.normal(mean[0], sd, n), rng.uniform(-2, 3, n), rng.uniform(0, 50, n)])
+    ratio = bounded.pdf(x) / (norm.pdf(x[:, 0], mean[0], sd) / (5 * 50))
+    assert ratio.mean() == pytest.approx(1, abs=4 * ratio.std() / np.sqrt(n))
+    assert np.ndim(bounded.log_pdf(x[0])) == 0
 
 
 @pytest.mark.parametrize("which", ["stacked", "bounded"])
@@ -73,6 +80,27 @@ def test_mode_is_a_peak(which, request):
     mode = posterior.mode()
     peak = posterior.log_pdf(mode)
     assert peak >= posterior.log_pdf(posterior.sample(20_000, seed=1)).max() - 1e-6
+
+
+def test_moments_far_from_zero_do_not_cancel():
+    mean, covariance = stack([make_run([[1e8]], 1.0, 0.0)]).moments()
+    assert mean[0] == pytest.approx(1e8)
+    assert covariance[0, 0] == pytest.approx(1.0)
+
+
+def test_moments_of_wide_components_between_bounds():
+    """Against numerical integration of one coordinate, five times as wide as the link's scale."""
+    for kind in (3, 12, 13):
+        transform = Transform([kind], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+        run = make_run([[0.3]], 5.0, 0.0, transform=transform)
+        mean, covariance = stack([run]).moments()
+        y = np.linspace(-60, 60, 400_001)
+        weights = norm.pdf(y, 0.3, 5) / norm.pdf(y, 0.3, 5).sum()
+        theta = transform.inverse(y[:, None])[:, 0]
+        assert mean[0] == pytest.approx(weights @ theta, abs=1e-5)
+        assert covariance[0, 0] == pytest.approx(
+            weights @ theta**2 - (weights @ theta) ** 2, abs=1e-5
+        )
 
 
 def test_log_pdf_names_bad_points(stacked):
@@ -99,12 +127,20 @@ def test_settings_are_checked(stacked):
     for settings, message in (
         ({"tolerance": 0}, "tolerance=0"),
         ({"final_draws": 1}, "final_draws=1"),
+        ({"final_draws": np.nan}, "final_draws=nan"),
         ({"max_draws": 2}, "max_draws=2"),
         ({"solver": "sgd"}, "solver='sgd'"),
         ({"weights": "some"}, "weights='some'"),
     ):
         with pytest.raises(ValueError, match=message):
             stack(runs, **settings)
+
+
+def test_runs_may_come_from_a_generator_but_not_alone(stacked):
+    again = stack(run for run in stacked.runs)
+    np.testing.assert_array_equal(again.weights, stacked.weights)
+    with pytest.raises(TypeError, match=r"pass \[run\]"):
+        stack(stacked.runs[0])
 
 
 def test_the_same_seed_gives_the_same_posterior(stacked):
@@ -117,7 +153,7 @@ def test_exhausted_draws_are_said():
     rng = np.random.default_rng(3)
     runs = [random_run(rng, 8, size=40) for _ in range(4)]
     posterior = stack(runs, tolerance=1e-5, max_draws=8)
-    assert posterior.solution.status.startswith("max_draws reached")
+    assert posterior.solution.status.startswith("not certified to the tolerance: max_draws")
     assert posterior.solution.gap > 1e-5
 
 

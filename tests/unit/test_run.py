@@ -9,7 +9,7 @@ from pyvbmc.parameter_transformer import ParameterTransformer
 from pyvbmc.variational_posterior import VariationalPosterior
 
 from tests.synthetic import identity, make_run
-from vbstack import Run
+from vbstack import Evaluations, Run
 
 
 def fitted_posterior(k=3):
@@ -106,6 +106,19 @@ def test_bad_arrays_are_named(changes, message):
 
 def _array(value):
     return np.asarray(value, dtype=float) if isinstance(value, list) else value
+
+
+def test_scalars_of_numpy_become_plain_and_wrong_types_are_refused():
+    run = make_run(
+        [[0.0]], 1.0, 0.0, seed=np.int64(3), noise_level=np.int64(2), seconds=np.float32(1.5)
+    )
+    assert [type(v) for v in (run.seed, run.noise_level, run.seconds)] == [int, int, float]
+    with pytest.raises(TypeError, match="names is the string 'ab'"):
+        make_run([[0.0, 0.0]], 1.0, 0.0, names="ab")
+    with pytest.raises(TypeError, match="converged is 'False'"):
+        make_run([[0.0]], 1.0, 0.0, converged="False")
+    with pytest.raises(ValueError, match="evaluations.x has 4 columns"):
+        make_run([[0.0]], 1.0, 0.0, evaluations=Evaluations(np.zeros((2, 4)), np.zeros(2)))
 
 
 def test_names_must_be_unique():

@@ -104,6 +104,8 @@ def arguments(**changes):
         ({"width": [1, 0]}, "must be positive"),
         ({"upper": [np.inf, np.inf]}, "do not fit the bounds"),
         ({"lower": [-np.inf, 2]}, "do not fit the bounds"),
+        ({"lower": [0, 0]}, "do not fit the bounds"),
+        ({"lower": [np.nan, 0]}, "do not fit the bounds"),
         ({"rotation": 2 * np.eye(2)}, "not orthogonal"),
     ],
 )
