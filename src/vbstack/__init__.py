@@ -2,11 +2,15 @@
 
 from vbstack.evidence import Evidence
 from vbstack.files import FileError, load_runs, save_runs
+from vbstack.fit import fit
+from vbstack.launch import launch
 from vbstack.mixture import Mixture
 from vbstack.posterior import Components, StackedPosterior
+from vbstack.problem import EvaluationError, Problem
 from vbstack.run import Evaluations, Run
 from vbstack.screen import Dropped, Screen, TooFewRuns, screen
 from vbstack.stack import stack
+from vbstack.store import RunStore, StoreMismatch
 from vbstack.surrogate import Surrogate
 from vbstack.transform import Link, Transform
 from vbstack.weights import WeightSolution
@@ -16,18 +20,24 @@ __version__ = "0.1.0"
 __all__ = [
     "Components",
     "Dropped",
+    "EvaluationError",
     "Evaluations",
     "Evidence",
     "FileError",
     "Link",
     "Mixture",
+    "Problem",
     "Run",
+    "RunStore",
     "Screen",
     "StackedPosterior",
+    "StoreMismatch",
     "Surrogate",
     "TooFewRuns",
     "Transform",
     "WeightSolution",
+    "fit",
+    "launch",
     "load_runs",
     "save_runs",
     "screen",

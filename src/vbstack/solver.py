@@ -35,7 +35,7 @@ Array = NDArray[np.float64]
 
 _MEMORY = 10  # curvature pairs; 25 took as many gradients
 _BUNDLE = 25  # gradients that the bound averages
-_FIRST_CHECK, _CHECK = 20, 5  # gradients before the first bound, and between two: one costs 2
+_FIRST_CHECK, _CHECK = 25, 5  # gradients before the first bound, and between two: one costs 2
 
 
 @dataclass(frozen=True)

@@ -2,20 +2,74 @@
 
 from __future__ import annotations
 
+import logging
+import time
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
+from vbstack.engine import Recorder, as_evaluations
+from vbstack.problem import Problem
 from vbstack.run import Evaluations, Run
 from vbstack.surrogate import Surrogate
 from vbstack.transform import Transform
+
+Array = NDArray[np.float64]
 
 _MEANS = {
     "NegativeQuadratic": "negative_quadratic",
     "ConstantMean": "constant",
     "ZeroMean": "zero",
 }
+
+
+OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
+
+
+def run_pyvbmc(
+    problem: Problem, start: Array, seed: int, recorder: Recorder, options: Mapping[str, Any]
+) -> Run:
+    """One VBMC run, with one thread; it depends on nothing but its arguments and the libraries.
+
+    Tips, release reminders and machine calibration are off; `options` are pyvbmc's own.
+    """
+    from pyvbmc import VBMC
+
+    known = {}
+    if recorder.precomputed:
+        earlier = as_evaluations(recorder.precomputed, problem.noisy)
+        parts = (earlier.x, earlier.values) + ((earlier.sds,) if problem.noisy else ())
+        known = {"precomputed_evaluations": parts}
+    begun = time.perf_counter()
+    with threadpool_limits(1):
+        vbmc = VBMC(
+            recorder,
+            start,
+            problem.lower_bounds,
+            problem.upper_bounds,
+            problem.plausible_lower_bounds,
+            problem.plausible_upper_bounds,
+            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
+            seed=seed,
+            **known,
+        )
+        # Its only message at this level, that the run may not have converged, is in the record.
+        vbmc.logger.setLevel(logging.ERROR)
+        vp, results = vbmc.optimize()
+    return read_posterior(
+        vp,
+        vbmc.get_gp(results["best_iter"]),
+        recorder.evaluations(),
+        names=tuple(problem.names),
+        start=start,
+        seed=seed,
+        seconds=time.perf_counter() - begun,
+        noise_level=2 if problem.noisy else 0,
+    )
 
 
 def read_posterior(
