@@ -96,6 +96,7 @@ def _bracketed(
         draws=int(counts.sum()),
         iterations=steps,
         solver="adam",
+        naive=channel.value(target.naive),
     )
 
 

@@ -67,9 +67,9 @@ class Sample:
         columns, densities, log_scales, sources = [], [], [], []
         for block in mixture.draw(counts, rng, quasi=quasi):
             values, log_scale = block.densities()
-            seen = values.max(axis=0) > NEGLIGIBLE
+            seen = np.flatnonzero(values.max(axis=0) > NEGLIGIBLE)
             columns.append(block.columns[seen])
-            densities.append(np.ascontiguousarray(values[:, seen]))
+            densities.append(values.take(seen, axis=1))
             log_scales.append(log_scale)
             sources.append(block.sources)
         return cls(tuple(columns), tuple(densities), tuple(log_scales), tuple(sources), counts)

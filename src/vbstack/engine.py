@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,6 +43,15 @@ class Engine(Protocol):
     ) -> Run: ...
 
 
+@dataclass(frozen=True)
+class Progress:
+    """Where a run is: evaluations, iterations, and the ELBO of the last iteration if known."""
+
+    evaluations: int
+    iteration: int
+    elbo: float | None
+
+
 class Recorder:
     """Evaluates the problem for one run, with a journal, replay and the rule for failures."""
 
@@ -52,12 +62,14 @@ class Recorder:
         journal: Journal,
         on_error: str = "fail_run",
         precomputed: Sequence[Entry] = (),
-        watch: Callable[[int], None] | None = None,
+        watch: Callable[[Progress], None] | None = None,
     ):
         if on_error not in ON_ERROR:
             raise ValueError(f"on_error={on_error!r} is not known; choose one of {ON_ERROR}")
         self.problem, self.seed, self.journal = problem, seed, journal
-        self.on_error, self.watch = on_error, watch or (lambda count: None)
+        self.on_error, self.watch = on_error, watch or (lambda progress: None)
+        # An engine that can tell its iteration and ELBO puts a function here.
+        self.observe: Callable[[], tuple[int, float | None]] = lambda: (0, None)
         self.precomputed = list(precomputed)
         self.known: list[Entry] = list(journal.entries)
         self.made: list[Entry] = []
@@ -91,7 +103,7 @@ class Recorder:
             self.journal.append(entry)
         self.made.append(entry)
         self._check_floored()
-        self.watch(len(self.made))
+        self.watch(Progress(len(self.made), *self.observe()))
         return (entry.value, float(entry.sd or 0)) if self.problem.noisy else entry.value
 
     def _new(self, index: int, point: tuple[float, ...]) -> Entry:

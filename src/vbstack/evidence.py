@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.entropy import fresh_elbos
 from vbstack.mixture import Mixture
 from vbstack.run import Run
 from vbstack.weights import WeightSolution
@@ -62,14 +61,7 @@ class Evidence:
     headline_reason: str
 
 
-def evidence(
-    runs: Sequence[Run],
-    mixture: Mixture,
-    solution: WeightSolution,
-    *,
-    final_draws: int,
-    rng: np.random.Generator,
-) -> Evidence:
+def evidence(runs: Sequence[Run], mixture: Mixture, solution: WeightSolution) -> Evidence:
     """The evidence of the weights in `solution`, from the runs that were stacked."""
     w, log_joint = solution.weights, mixture.log_joint
     expected = float(w @ log_joint)
@@ -80,10 +72,7 @@ def evidence(
         "raw": solution.lower,
         "capped_components": min(expected, float(np.median(log_joint))) + entropy,
         "capped_runs": min(expected, float(np.median(run_values))) + entropy,
-        # A baseline, so an eighth of the draws is enough.
-        "naive": float(
-            fresh_elbos(mixture, [mixture.naive_weights], max(8, final_draws // 8), rng).values[0]
-        ),
+        "naive": solution.naive,
     }
     noisy = any(run.is_noisy for run in runs)
     method, reason = _headline(noisy)

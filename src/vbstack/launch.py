@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -14,6 +13,7 @@ from scipy.stats import qmc
 from vbstack.engine import ON_ERROR
 from vbstack.executors import outcomes
 from vbstack.problem import Problem
+from vbstack.progress import Reporter
 from vbstack.run import Run
 from vbstack.screen import TooFewRuns
 from vbstack.store import RunStore
@@ -80,10 +80,11 @@ def launch(
         for index in range(n_runs)
         if index not in finished
     ]
-    say = _printer(progress)
+    reporter = Reporter(silent=not progress)
     if finished:
-        say(f"{len(finished)} runs are in {store.directory} already")
-    _perform(problem, tasks, store, executor, n_workers, run_timeout, say)
+        reporter.say(f"{len(finished)} runs are in {store.directory} already")
+    with reporter.watching(store, range(n_runs)):
+        _perform(problem, tasks, store, executor, n_workers, run_timeout, reporter.say)
     found = store.runs()
     made = [found[index] for index in range(n_runs) if index in found]
     if not made:
@@ -162,9 +163,3 @@ def _no_runs(store: RunStore, n_runs: int) -> str:
     failures = [(m, store.failure(m)) for m in range(n_runs)]
     lines = [f"  run {m}: {f['message']}" for m, f in failures if f]
     return f"none of {n_runs} runs finished in {store.directory}:\n" + "\n".join(lines)
-
-
-def _printer(progress: bool) -> Callable[[str], None]:
-    if not progress:
-        return lambda text: None
-    return lambda text: print(f"vbstack: {text}", file=sys.stderr, flush=True)

@@ -63,7 +63,8 @@ class Block:
 
         Rounding errors of single densities, 1e-7 to 1e-3, average out in an ELBO.
         """
-        scale = self.log_densities.max(axis=1)
+        # Any scale will do as long as it is the one returned, so it may be rounded.
+        scale = self.log_densities.max(axis=1).astype(np.float32)
         relative = np.empty(self.log_densities.shape, dtype=np.float32)
         np.subtract(self.log_densities, scale[:, None], out=relative, casting="same_kind")
         return np.exp(relative, out=relative), scale.astype(float)

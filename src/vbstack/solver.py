@@ -34,7 +34,7 @@ from vbstack.channel import Channel
 Array = NDArray[np.float64]
 
 _MEMORY = 10  # curvature pairs; 25 took as many gradients
-_BUNDLE = 25  # gradients that the bound averages
+_BUNDLE = 16  # gradients that the bound averages; 25 give the same bound in twice the time
 _FIRST_CHECK, _CHECK = 25, 5  # gradients before the first bound, and between two: one costs 2
 
 

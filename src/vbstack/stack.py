@@ -72,7 +72,7 @@ def stack(
             final_draws=final_draws,
             rng=rng,
         )
-    result = evidence(stacked, mixture, solution, final_draws=final_draws, rng=rng)
+    result = evidence(stacked, mixture, solution)
     return StackedPosterior(stacked, kept, dropped, weights, solution, result)
 
 

@@ -37,11 +37,19 @@ class StoreMismatch(ValueError):
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a store: "finished", "running", "failed", "interrupted" or "absent"."""
+    """One run of a store: "finished", "running", "failed", "interrupted" or "waiting".
+
+    `elbo` is the run's, or that of its last iteration; `seconds` it took or has been running for.
+    """
 
     index: int
     state: str
     evaluations: int
+    iteration: int = 0
+    elbo: float | None = None
+    elbo_sd: float | None = None
+    seconds: float | None = None
+    host: str = ""
     message: str = ""
 
 
@@ -114,11 +122,11 @@ class RunStore:
     def save(self, index: int, run: Run) -> None:
         """Keep a finished run; its journal and any record of failure go."""
         save_runs(self.path(index, "npz"), [run], overwrite=True)
-        for kind in ("journal", "precomputed", "failed.json"):
+        for kind in ("journal", "precomputed", "failed.json", "status.json"):
             self.path(index, kind).unlink(missing_ok=True)
 
     def save_failure(self, index: int, record: Mapping[str, Any]) -> None:
-        text = json.dumps({"host": socket.gethostname(), "time": time.time(), **record}, indent=1)
+        text = json.dumps({"host": _host(), "time": time.time(), **record}, indent=1)
         _replace(self.path(index, "failed.json"), text + "\n")
 
     def failure(self, index: int) -> dict[str, Any] | None:
@@ -153,19 +161,41 @@ class RunStore:
 
     def state(self, index: int) -> RunState:
         """What is known of a run without disturbing it."""
+        run = self.load(index)
+        if run is not None:
+            made = 0 if run.evaluations is None else len(run.evaluations.values)
+            return RunState(
+                index, "finished", made, 0, run.elbo, run.elbo_sd, run.seconds,
+                run.versions.get("host", ""), "" if run.converged else "did not converge",
+            )  # fmt: skip
         journal = self.path(index, "journal")
         count = journal.read_bytes().count(b"\n") if journal.exists() else 0
-        if self.path(index, "npz").exists():
-            run = self.load(index)
-            made = len(run.evaluations.values) if run and run.evaluations else 0
-            return RunState(index, "finished", made)
-        failure = self.failure(index)
         with self.claim(index) as free:
             if not free:
-                return RunState(index, "running", count)
+                return RunState(index, "running", count, **self._notes(index))
+        failure = self.failure(index)
         if failure:
-            return RunState(index, "failed", count, str(failure.get("message", "")))
-        return RunState(index, "interrupted" if count else "absent", count)
+            message, host = str(failure.get("message", "")), str(failure.get("host", ""))
+            return RunState(index, "failed", count, host=host, message=message)
+        return RunState(index, "interrupted" if count else "waiting", count)
+
+    def note(self, index: int, iteration: int, elbo: float | None, seconds: float) -> None:
+        """Leave a note of a running run's progress for whoever looks."""
+        notes = {"iteration": iteration, "elbo": elbo, "seconds": seconds}
+        _replace(self.path(index, "status.json"), json.dumps({**notes, "host": _host()}))
+
+    def _notes(self, index: int) -> dict[str, Any]:
+        path = self.path(index, "status.json")
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def states(self) -> list[RunState]:
+        """The state of every run that has left a trace."""
+        indices = {int(p.name[4:9]) for p in self.directory.glob("run-[0-9]*")}
+        return [self.state(index) for index in sorted(indices)]
+
+
+def _host() -> str:
+    return socket.gethostname()
 
 
 def _locked(handle: int) -> bool:
@@ -206,6 +236,4 @@ def _temporary(path: Path, text: str) -> Path:
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w") as file:
         file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
     return Path(name)

@@ -56,6 +56,7 @@ class Target:
     kind: str
     basis: sparse.csr_array
     start: Array
+    naive: Array
 
     @classmethod
     def of(cls, kind: str, mixture: Mixture, elbos: Sequence[float]) -> Target:
@@ -74,7 +75,8 @@ class Target:
         )
         shape = (mixture.size, int(group.max()) + 1)
         basis = sparse.csr_array((value, (rows, group)), shape=shape)
-        return cls(kind, basis, np.bincount(group, start).astype(float))
+        naive = np.bincount(group, mixture.naive_weights).astype(float)
+        return cls(kind, basis, np.bincount(group, start).astype(float), naive)
 
     def channel(self, sample: Sample, reward: Array) -> Channel:
         return Channel.from_sample(sample, reward, None if self.kind == "all" else self.basis)
@@ -120,6 +122,8 @@ class WeightSolution:
         Gradients of sample problems computed in all.
     solver : str
         "certified" or "adam".
+    naive : float
+        ELBO of naive stacking, every run 1/M, on the draws of the sample problem.
     """
 
     weights: Array
@@ -131,6 +135,7 @@ class WeightSolution:
     draws: int
     iterations: int
     solver: str
+    naive: float
 
 
 def optimise(
@@ -157,7 +162,7 @@ def optimise(
     v = rough.weights
     while True:
         channel = target.channel(sample, reward)
-        optimum = maximise(channel, 0.9 * v + 0.1 * target.start, 0.35 * tolerance)
+        optimum = maximise(channel, 0.7 * v + 0.3 * target.start, 0.4 * tolerance)
         iterations += optimum.gradients
         v = optimum.weights
         weights = target.weights(without_negligible(v, _NEGLIGIBLE_MASS))
@@ -178,6 +183,7 @@ def optimise(
         draws=sample.size,
         iterations=iterations,
         solver="certified",
+        naive=channel.value(target.naive),
     )
 
 

@@ -6,6 +6,7 @@ Whatever happens is an `Outcome`, never an exception: the launcher decides what 
 from __future__ import annotations
 
 import pickle
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engine import Recorder, ReplayMismatch
+from vbstack.engine import Progress, Recorder, ReplayMismatch
 from vbstack.engines.pyvbmc import run_pyvbmc
 from vbstack.problem import EvaluationError, Problem
 from vbstack.store import RunStore
@@ -91,12 +92,22 @@ def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
 
 
 def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
+    begun = time.monotonic()
+    last = -1
+
+    def watch(progress: Progress) -> None:
+        nonlocal last
+        if progress.iteration != last:
+            last = progress.iteration
+            store.note(task.index, last, progress.elbo, time.monotonic() - begun)
+
     return Recorder(
         problem,
         task.seed,
         store.journal(task.index),
         task.on_error,
         store.precomputed(task.index),
+        watch,
     )
 
 

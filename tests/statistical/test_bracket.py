@@ -8,7 +8,7 @@ from vbstack.entropy import fresh_elbos
 from vbstack.solver import maximise
 from vbstack.weights import Target, optimise
 
-TRIALS = 60
+TRIALS = 40
 
 
 def trial(seed: int) -> tuple[bool, bool]:

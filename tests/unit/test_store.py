@@ -118,7 +118,7 @@ def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
     path = store.path(3, "npz")
     path.write_bytes(path.read_bytes()[:100])
     assert store.runs() == {}
-    assert store.state(3).state == "absent"
+    assert store.state(3).state == "waiting"
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
 
 

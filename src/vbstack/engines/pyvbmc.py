@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
@@ -59,6 +60,7 @@ def run_pyvbmc(
         )
         # Its only message at this level, that the run may not have converged, is in the record.
         vbmc.logger.setLevel(logging.ERROR)
+        recorder.observe = lambda: _progress(vbmc)
         vp, results = vbmc.optimize()
     return read_posterior(
         vp,
@@ -69,7 +71,15 @@ def run_pyvbmc(
         seed=seed,
         seconds=time.perf_counter() - begun,
         noise_level=2 if problem.noisy else 0,
+        versions={**installed_versions(), "host": socket.gethostname()},
     )
+
+
+def _progress(vbmc: Any) -> tuple[int, float | None]:
+    """Iterations done, and the ELBO of the last one."""
+    recorded = vbmc.iteration_history.get("elbo")
+    elbos = [] if recorded is None else [v for v in np.ravel(recorded) if v is not None]
+    return len(elbos), float(elbos[-1]) if elbos else None
 
 
 def read_posterior(
@@ -86,7 +96,7 @@ def read_posterior(
         log_joint_covariance=stats["J_sjk"],
         elbo=stats["elbo"],
         elbo_sd=stats["elbo_sd"],
-        converged=stats["stable"],
+        converged=bool(stats["stable"]),
         noise_level=details.pop("noise_level", stats.get("uncertainty_handling_level")),
         surrogate=None if gp is None else read_surrogate(gp),
         evaluations=evaluations,

@@ -1,0 +1,277 @@
+"""The command line: `vbstack fit · run · stack · status · import · doctor`. Thin.
+
+Exit codes: 0 done, 1 a mistake of the user's with one clear line, 2 fewer runs than needed, 130
+interrupted (everything is kept).
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from vbstack.engines.pyvbmc import installed_versions, read_posterior
+from vbstack.fit import fit as fit_problem
+from vbstack.launch import starting_points
+from vbstack.posterior import StackedPosterior
+from vbstack.problem import Problem
+from vbstack.progress import table
+from vbstack.run import Run
+from vbstack.screen import Screen, TooFewRuns
+from vbstack.stack import stack as stack_runs
+from vbstack.store import RunStore
+from vbstack.worker import FINISHED, Task, perform, run_seed
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+Directory = Annotated[Path, typer.Argument(help="the store: a directory of runs")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")]
+ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Register a command; known errors end in one line and an exit code, not in a traceback."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except TooFewRuns as error:
+            _stop(str(error), 2)
+        except KeyboardInterrupt:
+            _stop("interrupted; everything is kept. The same command continues.", 130)
+        except (ValueError, TypeError, OSError, ImportError, AttributeError) as error:
+            _stop(str(error) or type(error).__name__, 1)
+
+    app.command(name=function.__name__.rstrip("_"))(guarded)
+    return guarded
+
+
+def _stop(message: str, code: int) -> None:
+    print(f"vbstack: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def load_problem(name: str) -> Problem:
+    """The `Problem` called module:attribute or path/to/file.py:attribute."""
+    where, _, attribute = name.rpartition(":")
+    if not where:
+        raise ValueError(f"{name!r} should read module:attribute or path/to/file.py:attribute")
+    if where.endswith(".py"):
+        module = _module_from_file(Path(where))
+    else:
+        sys.path.insert(0, os.getcwd())
+        module = importlib.import_module(where)
+    if not hasattr(module, attribute):
+        raise ValueError(f"{where} has no attribute {attribute!r}")
+    problem = getattr(module, attribute)
+    problem = problem() if callable(problem) and not isinstance(problem, Problem) else problem
+    if not isinstance(problem, Problem):
+        raise TypeError(f"{name} is a {type(problem).__name__}, not a vbstack.Problem")
+    return problem
+
+
+def _module_from_file(path: Path) -> Any:
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist")
+    sys.path.insert(0, str(path.parent.resolve()))
+    return importlib.import_module(path.stem)
+
+
+@command
+def fit(
+    problem: ProblemName,
+    out: Annotated[Path, typer.Option(help="the store, made or continued")],
+    runs: Annotated[str, typer.Option(help="number of runs, or auto")] = "10",
+    seed: Annotated[int | None, typer.Option(help="of the whole plan")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
+    executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
+    run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
+    on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+    quiet: Annotated[bool, typer.Option(help="no progress")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
+    count = runs if runs == "auto" else _whole(runs)
+    posterior = fit_problem(
+        load_problem(problem),
+        count,
+        store=str(out),
+        seed=seed,
+        n_workers=workers,
+        executor=executor,
+        run_timeout=run_timeout,
+        on_error=on_error,
+        progress=not quiet,
+    )
+    _finish(posterior, out, as_json)
+
+
+@command
+def run(
+    problem: ProblemName,
+    out: Annotated[Path, typer.Option(help="the shared store")],
+    index: Annotated[int, typer.Option(help="which run of the plan: 0, 1, …")],
+    seed: Annotated[int, typer.Option(help="of the whole plan, the same for every task")] = 0,
+    on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+) -> None:
+    """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
+    target = load_problem(problem)
+    store = RunStore(out)
+    plan = store.open(target, seed, {})
+    start = starting_points(target, "uniform", index + 1, plan)[index]
+    task = Task(str(out.resolve()), index, run_seed(plan, index), tuple(start.tolist()), on_error)
+    outcome = perform(target, task)
+    if outcome.status != FINISHED:
+        _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
+    print(f"run {index} finished in {out}")
+
+
+@command
+def stack(
+    directory: Directory,
+    weights: Annotated[str, typer.Option(help="all, runs or naive")] = "all",
+    min_runs: Annotated[int, typer.Option(help="fewer usable runs are an error")] = 1,
+    all_runs: Annotated[bool, typer.Option(help="also runs that did not converge")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stack the finished runs of a store."""
+    found = RunStore(directory).runs()
+    rules = Screen(require_converged=not all_runs, min_runs=min_runs)
+    _finish(stack_runs(list(found.values()), weights=weights, screen=rules), directory, as_json)
+
+
+@command
+def status(directory: Directory, as_json: AsJson = False) -> None:
+    """A table of the runs: state, evaluations, ELBO, time, host."""
+    store = RunStore(directory)
+    store.plan()
+    states = store.states()
+    if as_json:
+        print(json.dumps([asdict(state) for state in states], indent=1))
+    else:
+        Console(width=None if sys.stdout.isatty() else 160).print(table(states))
+
+
+@command
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="pickled pyvbmc posteriors")],
+    out: Annotated[Path, typer.Option(help="a new store for them")],
+    trust_pickles: Annotated[
+        bool, typer.Option(help="loading a pickle can execute anything: only for your own files")
+    ] = False,
+) -> None:
+    """Turn posteriors pickled by pyvbmc or svbmc users into a store."""
+    if not trust_pickles:
+        raise ValueError(
+            "loading a pickle can execute any code in it; if you trust these files, add "
+            "--trust-pickles"
+        )
+    import dill
+
+    imported: list[Run] = []
+    for path in files:
+        with path.open("rb") as file:
+            imported.append(read_posterior(dill.load(file)))
+    store = RunStore(out)
+    if (out / "store.json").exists():
+        raise FileExistsError(f"{out} is a store already; import into a new directory")
+    first = imported[0].transform
+    described = Problem(
+        log_density=_no_density,
+        lower_bounds=first.lower,
+        upper_bounds=first.upper,
+        plausible_lower_bounds=first.inverse(_box(first.dimension, -0.5))[0],
+        plausible_upper_bounds=first.inverse(_box(first.dimension, 0.5))[0],
+        names=imported[0].names,
+        noisy=imported[0].is_noisy,
+    )
+    store.open(described, 0, {"imported": [path.name for path in files]})
+    for index, one in enumerate(imported):
+        store.save(index, one)
+    print(f"{len(imported)} runs imported into {out}; stack them with: vbstack stack {out}")
+
+
+def _no_density(x: Any) -> float:
+    raise RuntimeError("imported runs have no log density")
+
+
+def _box(dimension: int, value: float) -> Any:
+    import numpy as np
+
+    return np.full((1, dimension), value)
+
+
+@command
+def doctor(as_json: AsJson = False) -> None:
+    """Check the installation: versions, cores, threads, a place to write, other processes."""
+    from threadpoolctl import threadpool_info
+
+    report: dict[str, Any] = {
+        "python": sys.version.split()[0],
+        "versions": installed_versions(),
+        "cores": os.cpu_count(),
+        "threads": {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()},
+        "can write": os.access(tempfile.gettempdir(), os.W_OK),
+        "can send functions": bool(_tiny_problem().check().size),
+    }
+    if as_json:
+        print(json.dumps(report, indent=1))
+    else:
+        for key, value in report.items():
+            print(f"{key:>20}: {value}")
+
+
+def _tiny_problem() -> Problem:
+    return Problem(
+        log_density=lambda x: float(-(x[0] ** 2)),
+        plausible_lower_bounds=[-1.0],
+        plausible_upper_bounds=[1.0],
+    )
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"--runs {text!r} should be a number or auto") from None
+
+
+def _finish(posterior: StackedPosterior, out: Path, as_json: bool) -> None:
+    path = posterior.save(out / "posterior.npz", overwrite=True)
+    if as_json:
+        mean, covariance = posterior.moments()
+        print(
+            json.dumps(
+                {
+                    "evidence": asdict(posterior.evidence),
+                    "gap": posterior.solution.gap,
+                    "names": list(posterior.names),
+                    "mean": mean.tolist(),
+                    "covariance": covariance.tolist(),
+                    "run_weights": posterior.run_weights.tolist(),
+                    "dropped": [asdict(d) for d in posterior.dropped],
+                    "posterior": str(path),
+                },
+                indent=1,
+            )
+        )
+    else:
+        print(posterior.summary())
+        print(f"\nSaved in {path}")
+
+
+def main() -> None:
+    """Entry point."""
+    app()
