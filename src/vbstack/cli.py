@@ -37,6 +37,9 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
 Directory = Annotated[Path, typer.Argument(help="the store: a directory of runs")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")]
+Options = Annotated[
+    list[str] | None, typer.Option("--option", help="a pyvbmc option, name=value; repeatable")
+]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
 
@@ -82,6 +85,20 @@ def load_problem(name: str) -> Problem:
     return problem
 
 
+def parsed_options(pairs: list[str] | None) -> dict[str, Any]:
+    """{"name": value} from "name=value", values read as JSON where they are JSON."""
+    options: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise ValueError(f"--option {pair!r} should read name=value")
+        try:
+            options[name] = json.loads(value)
+        except ValueError:
+            options[name] = value
+    return options
+
+
 def _module_from_file(path: Path) -> Any:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
@@ -99,6 +116,7 @@ def fit(
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
     on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+    option: Options = None,
     quiet: Annotated[bool, typer.Option(help="no progress")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -113,6 +131,7 @@ def fit(
         executor=executor,
         run_timeout=run_timeout,
         on_error=on_error,
+        options=parsed_options(option),
         progress=not quiet,
     )
     _finish(posterior, out, as_json)
@@ -125,13 +144,15 @@ def run(
     index: Annotated[int, typer.Option(help="which run of the plan: 0, 1, …")],
     seed: Annotated[int, typer.Option(help="of the whole plan, the same for every task")] = 0,
     on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+    option: Options = None,
 ) -> None:
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
     target = load_problem(problem)
     store = RunStore(out)
-    plan = store.open(target, seed, {})
-    start = starting_points(target, "uniform", index + 1, plan)[index]
-    task = Task(str(out.resolve()), index, run_seed(plan, index), tuple(start.tolist()), on_error)
+    options = parsed_options(option)
+    plan = store.open(target, seed, options)
+    start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
+    task = Task(str(out.resolve()), index, run_seed(plan, index), start, on_error, options)
     outcome = perform(target, task)
     if outcome.status != FINISHED:
         _stop(f"run {index} {outcome.status}: {outcome.message}", 2)

@@ -13,6 +13,10 @@ import pytest
 
 from vbstack import RunStore
 
+SHORT = [
+    *("--option", "max_fun_evals=40", "--option", "max_iter=8"),
+    *("--option", "min_final_components=5"),
+]
 MODEL = """
 import time
 from pathlib import Path
@@ -75,6 +79,7 @@ def wait_for_calls(folder: Path, count: int) -> None:
         (["fit", "missing.py:problem", "--out", "s"], "does not exist"),
         (["fit", "problem", "--out", "s"], "should read module:attribute"),
         (["fit", "model.py:problem", "--out", "s", "--runs", "many"], "a number or auto"),
+        (["fit", "model.py:problem", "--out", "s", "--option", "x"], "should read name=value"),
         (["import", "model.py", "--out", "s"], "--trust-pickles"),
         (["status", "nowhere"], "cannot be read"),
     ],
@@ -95,24 +100,24 @@ def test_no_runs_is_code_2(folder):
 
 def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     """SIGKILL the launcher, interrupt the next, let the third finish: no point is paid twice."""
-    fit = ["fit", "model.py:problem", "--out", "store", "--runs", "1", "--seed", "3"]
+    fit = ["fit", "model.py:problem", "--out", "store", "--runs", "1", "--seed", "3", *SHORT]
     killed = start(folder, *fit)
     wait_for_calls(folder, 5)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     interrupted = start(folder, *fit)
-    wait_for_calls(folder, 25)
+    wait_for_calls(folder, 18)
     os.killpg(interrupted.pid, signal.SIGINT)
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
     assert "everything" in errors
     before = RunStore(folder / "store").journal(0).entries
-    assert len(before) >= 20
+    assert len(before) >= 14
     states = json.loads(run(folder, "status", "store", "--json")[1])
     assert states[0]["state"] == "interrupted"
 
     code, output, errors = run(folder, "run", "model.py:problem", "--out", "store",
-                               "--index", "0", "--seed", "3")  # fmt: skip
+                               "--index", "0", "--seed", "3", *SHORT)  # fmt: skip
     assert code == 0, errors
     (finished,) = RunStore(folder / "store").runs().values()
     points = (folder / "calls.txt").read_text().splitlines()
@@ -127,6 +132,7 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
 
 def test_two_launchers_share_a_store_and_no_run_is_done_twice(folder):
     command = ["run", "model.py:problem", "--out", "store", "--index", "0", "--seed", "3"]
+    command += SHORT
     first = start(folder, *command)
     wait_for_calls(folder, 3)
     code, _, errors = run(folder, *command)

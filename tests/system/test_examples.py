@@ -5,6 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from examples import fit_from_log_density
+from vbstack import RunStore
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,6 +33,33 @@ def test_own_runs_are_stacked():
     output = run("examples.stack_pyvbmc_runs", "1")
     assert "Stack of 1 runs" in output
     assert "rate" in output
+
+
+SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
+
+
+def test_a_noisy_simulator_is_fitted_and_the_run_continues_from_its_store(tmp_path):
+    posterior = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
+    assert posterior.names == ("rate", "bias")
+    assert posterior.evidence.headline_method == "capped_components"
+    again = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
+    np.testing.assert_array_equal(again.weights, posterior.weights)
+
+
+def test_the_job_array_script_does_one_run(tmp_path):
+    options = " ".join(f"--option {name}={value}" for name, value in SHORT.items())
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SLURM_ARRAY_TASK_ID": "3",
+        "OUT": str(tmp_path / "results"),
+        "OPTIONS": options,
+    }
+    subprocess.run(
+        ["bash", "examples/slurm_array.sh"], cwd=ROOT, env=environment, check=True, timeout=170
+    )
+    assert list(RunStore(tmp_path / "results").runs()) == [3]
 
 
 def test_the_demo_prints_summaries_and_draws_its_figure(tmp_path):
