@@ -28,4 +28,4 @@ def run(address: str | None = None, n_runs: int = 2, **settings: Any) -> None:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:2])
+    run(sys.argv[1] if len(sys.argv) > 1 else None)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,7 @@ problem = Problem(
 )
 
 
-def main(n_runs: int = 4, directory: str | None = None, **settings: object) -> StackedPosterior:
+def main(n_runs: int = 4, directory: str | None = None, **settings: Any) -> StackedPosterior:
     print(problem.check())
     posterior = fit(
         problem,
@@ -59,4 +60,5 @@ def main(n_runs: int = 4, directory: str | None = None, **settings: object) -> S
 
 
 if __name__ == "__main__":
-    main(*[int(sys.argv[1])] if len(sys.argv) > 1 else [], *sys.argv[2:3])
+    given = sys.argv[1:]
+    main(int(given[0]) if given else 4, given[1] if len(given) > 1 else None)

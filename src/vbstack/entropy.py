@@ -65,14 +65,18 @@ def fresh_elbos(
     return FreshElbos(values, deviations, replicates * int(counts.sum()))
 
 
+def perplexity(weights: Array) -> float:
+    """exp of the entropy: the number of equal weights that are as spread out as these."""
+    positive = weights[weights > 0]
+    return float(np.exp(-(positive * np.log(positive)).sum()))
+
+
 def _replicates(share: Array) -> int:
     """Two, or eight when few components hold the weight: else the error has too few terms.
 
     With two components and two replicates, twice the standard error was exceeded in 21 % of cases.
     """
-    positive = share / share.sum()
-    effective = np.exp(-(positive * np.log(positive)).sum())
-    return 2 if effective >= 20 else 8
+    return 2 if perplexity(share / share.sum()) >= 20 else 8
 
 
 def _mean_log_ratios(
