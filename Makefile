@@ -12,7 +12,7 @@ help:
 	@echo "make demo   stack archived runs of the ring and the GMM; prints a summary, writes a figure"
 	@echo "make test   run the tests"
 	@echo "make lint   ruff and mypy"
-	@echo "make bench  race the stacking against pyvbmc and svbmc, each in one process (minutes; installs torch)"
+	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -40,6 +40,7 @@ lint: $(VENV)/.ready
 bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.race_stacking
 	$(PEERS)/bin/python -m benchmarks.dimensions
+	$(PEERS)/bin/python -m benchmarks.profile_stacking
 
 runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs

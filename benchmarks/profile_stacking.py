@@ -1,0 +1,88 @@
+"""Where the time of a stack goes: `python -m benchmarks.profile_stacking`.
+
+Wall time of the phases of `stack`, measured around the functions that do the work; the medians of
+seven stacks with different seeds, one thread. Phases do not overlap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+import vbstack.solver
+import vbstack.weights
+from benchmarks.make_runs import archive
+from benchmarks.race_stacking import RESULTS, machine
+from vbstack import load_runs, stack
+from vbstack.channel import Sample
+
+PHASES = {
+    "draws and component densities": (Sample, "draw"),
+    "gradients": (vbstack.solver, "_evaluate"),
+    "bound (linear programme)": (vbstack.solver, "bound"),
+    "fresh draws": (vbstack.weights, "fresh_elbos"),
+    "bracket": (vbstack.weights, "bracket"),
+}
+
+
+def timed(function: Callable[..., Any], phase: str, clock: dict[str, float]) -> Callable[..., Any]:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            clock[phase] += time.perf_counter() - begun
+
+    return wrapper
+
+
+def profile(problem: str, size: int) -> dict[str, float]:
+    """Median seconds of each phase, and of the whole."""
+    runs = [run for run in load_runs(archive(problem)) if run.converged][:size]
+    stack(runs[:2])
+    clocks = []
+    for seed in range(7):
+        clock: dict[str, float] = defaultdict(float)
+        originals = {phase: getattr(*place) for phase, place in PHASES.items()}
+        for phase, (owner, name) in PHASES.items():
+            setattr(owner, name, timed(originals[phase], phase, clock))
+        begun = time.perf_counter()
+        stack(runs, seed=seed)
+        clock["whole"] = time.perf_counter() - begun
+        for phase, (owner, name) in PHASES.items():
+            setattr(owner, name, originals[phase])
+        clocks.append(clock)
+    return {phase: float(np.median([c[phase] for c in clocks])) for phase in [*PHASES, "whole"]}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problem", nargs="+", default=["gmm", "ring"])
+    parser.add_argument("--runs", nargs="+", type=int, default=[10, 40])
+    arguments = parser.parse_args()
+    with threadpool_limits(1):
+        columns = {
+            f"{p}, {m} runs": profile(p, m) for p in arguments.problem for m in arguments.runs
+        }
+    lines = [
+        f"Made by `python -m benchmarks.profile_stacking` on {machine()}. Seconds.",
+        "",
+        f"| phase | {' | '.join(columns)} |",
+        "|---" * (len(columns) + 1) + "|",
+    ]
+    for phase in [*PHASES, "whole"]:
+        cells = " | ".join(f"{column[phase]:.3f}" for column in columns.values())
+        lines.append(f"| {phase} | {cells} |")
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "profile_stacking.md").write_text("\n".join(lines) + "\n")
+    print("\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
