@@ -2,7 +2,7 @@
 
 Every run is written as soon as it is done, so an interrupted command continues where it stopped;
 when all runs of a problem are there, they are gathered into `benchmarks/archives/<problem>.npz`.
-Run m has the seed `run_seed(m)`, a uniform random start in the plausible box, pyvbmc's default
+Run m has the seed `seed_of(m)`, a uniform random start in the plausible box, pyvbmc's default
 options, and one thread.
 """
 
@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.problems import PROBLEMS
 from vbstack import Evaluations, Run, load_runs, save_runs
+from vbstack.worker import run_seed
 
 ARCHIVES = Path(__file__).parent / "archives"
 COUNTS = {"gmm": 40, "ring": 41, "gmm_noisy": 10, "banana6": 10, "banana10": 10}
@@ -28,10 +29,9 @@ def archive(problem: str) -> Path:
     return ARCHIVES / f"{problem}.npz"
 
 
-def run_seed(index: int) -> int:
-    """The seed of run `index`, 63 bits, the same on every machine."""
-    state = np.random.SeedSequence(2025, spawn_key=(index,)).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
+def seed_of(index: int) -> int:
+    """The seed of run `index`, the same on every machine."""
+    return run_seed(2025, index)
 
 
 def one_run(problem: str, index: int) -> Run:
@@ -39,7 +39,7 @@ def one_run(problem: str, index: int) -> Run:
     from pyvbmc import VBMC
 
     target = PROBLEMS[problem]()
-    seed = run_seed(index)
+    seed = seed_of(index)
     lower, upper = target.plausible_lower_bounds, target.plausible_upper_bounds
     start = np.random.default_rng([seed, 0]).uniform(lower, upper)
     noise = np.random.default_rng([seed, 1])

@@ -1,6 +1,6 @@
 """The paper's Algorithm 1: Adam on softmax logits, with fresh draws at every step.
 
-The reference to beat. Analytic gradient of the textbook estimate (paper, eq. 10), with S draws
+The reference to beat. Analytic gradient of the textbook estimate (paper, eq. 12), with S draws
 x_js of each component j, m_j the mean of log q_w over them:
 
     L = Σ_j w_j (r_j − m_j)        ∂L/∂w_i = r_i − m_i − Σ_j w_j mean_s p_i(x_js)/q_w(x_js)

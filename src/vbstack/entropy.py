@@ -1,6 +1,6 @@
 """Unbiased stacked ELBOs from fresh draws, with honest standard errors.
 
-    L(w) = Σ_j w_j r_j − Σ_j w_j E_j[log q_w − log ref]                       (paper, eqs. 9 and 10)
+    L(w) = Σ_j w_j r_j − Σ_j w_j E_j[log q_w − log ref]                       (paper, eqs. 11, 12)
 
 Each component that carries weight is drawn in proportion to it (stratified), in two or more
 replicates with independent random shifts. Their scatter gives the standard error that the

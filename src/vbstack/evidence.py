@@ -22,7 +22,7 @@ class Evidence:
     Attributes
     ----------
     raw : float
-        Σ_j w_j I_j + H[q] on fresh draws (paper, eq. 9).
+        Σ_j w_j I_j + H[q] on fresh draws (paper, eq. 11).
     capped_components : float
         min(Σ w I, median over all components of I_j) + H (paper, sec. 5.2).
     capped_runs : float

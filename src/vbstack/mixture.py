@@ -135,7 +135,7 @@ class Mixture:
 
     @property
     def naive_weights(self) -> Array:
-        """Naive stacking: every run's own weights, 1/M each (paper, eq. 13)."""
+        """Naive stacking: every run's own weights, 1/M each (paper, eq. 19)."""
         return self.own_weights / self.n_runs
 
     @property

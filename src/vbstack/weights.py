@@ -56,7 +56,7 @@ class Target:
 
     @classmethod
     def of(cls, kind: str, mixture: Mixture, elbos: Sequence[float]) -> Target:
-        """The target `kind`, started at w_mk exp(ELBO_m) (paper, eq. 12), naive weights mixed in.
+        """The target `kind`, started at w_mk exp(ELBO_m) (paper, eq. 17), naive weights mixed in.
 
         A little uniform weight keeps every component alive: one that starts at zero stays there.
         """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.make_runs import ARCHIVES, archive, run_seed
+from benchmarks.make_runs import ARCHIVES, archive, seed_of
 from benchmarks.problems import PROBLEMS
 from vbstack import load_runs, stack
 
@@ -35,7 +35,7 @@ def test_archived_runs_are_all_different():
     for path in ARCHIVES.glob("*.npz"):
         runs = load_runs(path)
         assert len({run.means.tobytes() for run in runs}) == len(runs)
-        assert [run.seed for run in runs] == [run_seed(m) for m in range(len(runs))]
+        assert [run.seed for run in runs] == [seed_of(m) for m in range(len(runs))]
 
 
 BOXES = {"ring": 0.3, "gmm": 0.8, "gmm_noisy": 0.8, "banana6": 1.2, "banana10": 1.6}
