@@ -30,7 +30,7 @@ demo: $(VENV)/.ready
 	$(VENV)/bin/python -m examples.demo
 
 test: $(VENV)/.ready
-	$(VENV)/bin/python -m pytest
+	$(VENV)/bin/python -m pytest -n auto
 
 lint: $(VENV)/.ready
 	$(VENV)/bin/ruff check .

@@ -17,6 +17,7 @@ from scipy.stats import norm
 from vbstack import Run, StackedPosterior, stack
 
 NAMES = ("offset", "rate")
+OPTIONS = {"display": "off", "show_tips": False}
 LOWER, UPPER = np.array([-np.inf, 0.0]), np.array([np.inf, 10.0])
 PLAUSIBLE_LOWER, PLAUSIBLE_UPPER = np.array([-6.0, 1.0]), np.array([6.0, 9.0])
 
@@ -39,7 +40,7 @@ def one_run(seed: int) -> Run:
         UPPER,
         PLAUSIBLE_LOWER,
         PLAUSIBLE_UPPER,
-        options={"display": "off", "show_tips": False},
+        options=OPTIONS,
         seed=seed,
     )
     vp, _ = vbmc.optimize()

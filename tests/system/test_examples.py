@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from examples import fit_from_log_density
-from vbstack import RunStore
+from examples import fit_from_log_density, stack_pyvbmc_runs
+from vbstack import RunStore, Screen, stack
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,11 +28,13 @@ def run(module: str, *arguments: str, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def test_own_runs_are_stacked():
-    """One real VBMC run with a bounded parameter, from the log density to the summary."""
-    output = run("examples.stack_pyvbmc_runs", "1")
-    assert "Stack of 1 runs" in output
-    assert "rate" in output
+def test_own_runs_are_stacked(monkeypatch):
+    """A real, short VBMC run with a bounded parameter, from the log density to the summary."""
+    monkeypatch.setattr(stack_pyvbmc_runs, "OPTIONS", {**stack_pyvbmc_runs.OPTIONS, **SHORT})
+    run_of_mine = stack_pyvbmc_runs.one_run(0)
+    posterior = stack([run_of_mine], screen=Screen(require_converged=False))
+    assert posterior.names == ("offset", "rate")
+    assert np.all(posterior.sample(100, seed=0)[:, 1] > 0)
 
 
 SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
