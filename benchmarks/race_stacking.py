@@ -225,7 +225,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problem", nargs="+", default=["gmm", "ring", "gmm_noisy"])
     parser.add_argument("--sizes", nargs="+", type=int, default=[5, 10, 20, 40])
-    parser.add_argument("--svbmc-up-to", type=int, default=20, help="svbmc is skipped above this M")
+    parser.add_argument("--svbmc-up-to", type=int, default=10, help="svbmc is skipped above this M")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     with threadpool_limits(1):
