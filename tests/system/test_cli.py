@@ -14,7 +14,7 @@ import pytest
 from vbstack import RunStore
 
 SHORT = [
-    *("--option", "max_fun_evals=40", "--option", "max_iter=8"),
+    *("--option", "max_fun_evals=20", "--option", "max_iter=4"),
     *("--option", "min_final_components=5"),
 ]
 MODEL = """
@@ -106,13 +106,13 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
     interrupted = start(folder, *fit)
-    wait_for_calls(folder, 18)
+    wait_for_calls(folder, 13)
     os.killpg(interrupted.pid, signal.SIGINT)
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
     assert "everything" in errors
     before = RunStore(folder / "store").journal(0).entries
-    assert len(before) >= 14
+    assert len(before) >= 10
     states = json.loads(run(folder, "status", "store", "--json")[1])
     assert states[0]["state"] == "interrupted"
 
