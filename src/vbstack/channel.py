@@ -16,8 +16,8 @@ concave: it is the capacity of a discrete channel R with rewards r. Hence, on th
 Weights may be tied: with a basis B, w = B v and v on a smaller simplex, R B is again a channel.
 
 R is kept as dense single-precision blocks: the draws of neighbouring components, against the
-components that are not negligible there. A gradient passes once over memory; it is four times
-faster than with a sparse matrix from which every negligible entry is removed.
+components that are not negligible there. A gradient passes once over memory, which is
+faster than a sparse matrix from which every negligible entry is removed.
 """
 
 from __future__ import annotations

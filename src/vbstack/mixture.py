@@ -297,7 +297,7 @@ class Mixture:
         return out
 
     def _points(self, component: Index, z: Array) -> Array:
-        """c_j + F_j z (n, D); column by column, five times faster than one einsum."""
+        """c_j + F_j z (n, D); column by column, which is faster than one einsum."""
         y = self.centres[component]
         for e in range(self.dimension):
             y += self.factors[:, :, e][component] * z[:, e, None]
