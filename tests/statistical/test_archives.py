@@ -6,6 +6,7 @@ import pytest
 from benchmarks.make_runs import ARCHIVES, archive, seed_of
 from benchmarks.problems import PROBLEMS
 from vbstack import load_runs, stack
+from vbstack.fit import expected_gain
 
 
 @pytest.mark.parametrize("problem", ["gmm", "ring"])
@@ -29,6 +30,14 @@ def test_six_and_ten_dimensions_are_certified_too(problem, naive_gain):
     assert posterior.solution.status == "certified"
     assert posterior.evidence.raw > posterior.evidence.naive + naive_gain
     assert posterior.evidence.raw < 0.05  # the true log evidence is 0
+
+
+def test_the_expected_gain_tells_whether_more_runs_are_needed():
+    """Five ring runs leave gaps, so each matters; five copies of one run do not."""
+    runs = load_runs(archive("ring"))[:5]
+    assert expected_gain(runs) > 0.05
+    assert abs(expected_gain([runs[0]] * 5)) < 0.02
+    assert expected_gain(runs[:1]) == float("inf")
 
 
 def test_archived_runs_are_all_different():
