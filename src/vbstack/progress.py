@@ -25,7 +25,6 @@ class Reporter:
     def __init__(self, silent: bool):
         self.silent = silent
         self.console = Console(stderr=True)
-        self.messages: list[str] = []
         self.live: Live | None = None
 
     def say(self, text: str) -> None:
