@@ -1,100 +1,77 @@
-"""Make the archived VBMC runs: `python -m benchmarks.make_runs [--problem gmm] [--workers 2]`.
+"""Make or extend the archives of VBMC runs: `python -m benchmarks.make_runs --problem gmm --runs 60`.
 
-Every run is written as soon as it is done, so an interrupted command continues where it stopped;
-when all runs of a problem are there, they are gathered into `benchmarks/archives/<problem>.npz`.
-Run m has the seed `seed_of(m)`, a uniform random start in the plausible box, pyvbmc's default
-options, and one thread.
+The runs are those of `launch(seed=2025)` with pyvbmc's default options: run m is the same on every
+machine. A store under `--stores` keeps every evaluation, so an interrupted command continues where
+it stopped; runs that are in the archive already are not made again. The archive
+`benchmarks/archives/<problem>.npz` is written anew whenever `--every` further runs are there.
 """
 
 from __future__ import annotations
 
 import argparse
-import time
-from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.problems import PROBLEMS
-from vbstack import Evaluations, Run, load_runs, save_runs
-from vbstack.worker import run_seed
+from vbstack import Run, launch, load_runs, save_runs
+from vbstack.store import RunStore
 
 ARCHIVES = Path(__file__).parent / "archives"
-COUNTS = {"gmm": 40, "ring": 41, "gmm_noisy": 10, "banana6": 10, "banana10": 10}
-OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
+SEED = 2025
 
 
-def archive(problem: str) -> Path:
-    return ARCHIVES / f"{problem}.npz"
+def archive(problem: str, folder: Path = ARCHIVES) -> Path:
+    return folder / f"{problem}.npz"
 
 
-def seed_of(index: int) -> int:
-    """The seed of run `index`, the same on every machine."""
-    return run_seed(2025, index)
-
-
-def one_run(problem: str, index: int) -> Run:
-    """One VBMC run; its log density is evaluated at 70 to 300 points."""
-    from pyvbmc import VBMC
-
-    target = PROBLEMS[problem]()
-    seed = seed_of(index)
-    lower, upper = target.plausible_lower_bounds, target.plausible_upper_bounds
-    start = np.random.default_rng([seed, 0]).uniform(lower, upper)
-    noise = np.random.default_rng([seed, 1])
-    options = {**OPTIONS, "specify_target_noise": target.noise_sd > 0}
-
-    def log_density(x: np.ndarray) -> float | tuple[float, float]:
-        value = target.log_density(x)
-        if target.noise_sd == 0:
-            return value
-        return value + target.noise_sd * noise.standard_normal(), target.noise_sd
-
-    begun = time.perf_counter()
-    with threadpool_limits(1):
-        vbmc = VBMC(log_density, start, None, None, lower, upper, options=options, seed=seed)
-        vp, results = vbmc.optimize()
-    log = vbmc.function_logger
-    used = slice(0, log.Xn + 1)
-    return Run.from_pyvbmc(
-        vp,
-        vbmc.get_gp(results["best_iter"]),
-        Evaluations(
-            log.X_orig[used], log.y_orig[used, 0], log.S[used, 0] if target.noise_sd else None
-        ),
-        names=target.names,
-        start=start,
-        seed=seed,
-        seconds=time.perf_counter() - begun,
+def archived(run: Run) -> Run:
+    """What the archive keeps: J averaged over hyperparameter samples in single precision, and the
+    surrogate only where the log density is noisy, for pooling."""
+    mean = run.log_joint_covariance.mean(axis=0, keepdims=True)
+    return replace(
+        run,
+        log_joint_covariance=mean.astype(np.float32),
+        surrogate=run.surrogate if run.is_noisy else None,
     )
 
 
-def _keep(problem: str, index: int) -> str:
-    path = ARCHIVES / "parts" / f"{problem}-{index:03d}.npz"
-    if path.exists():
-        return f"{problem} {index}: there already"
-    run = one_run(problem, index)
-    save_runs(path, [run], compact=True)
-    return f"{problem} {index}: ELBO {run.elbo:.3f}, {run.seconds:.0f} s"
+def extend(
+    problem: str, count: int, every: int, workers: int | None, store: RunStore, path: Path
+) -> None:
+    """Extend the archive at `path` to `count` runs, written anew after `every` of them."""
+    target = PROBLEMS[problem]().problem()
+    store.open(target, SEED, {})
+    there = load_runs(path) if path.exists() else []
+    for index, run in enumerate(there):
+        if not store.path(index, "npz").exists():
+            store.save(index, run)
+    for wanted in [*range(len(there) + every, count, every), count]:
+        if wanted > len(there):
+            runs = launch(target, wanted, store=store, n_workers=workers)
+            save_runs(path, [archived(run) for run in runs], overwrite=True)
+            print(f"{path.name}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--problem", choices=sorted(COUNTS), action="append")
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--problem", choices=sorted(PROBLEMS), action="append", required=True)
+    parser.add_argument("--runs", type=int, required=True)
+    parser.add_argument("--workers", type=int, default=None)
+    parser.add_argument("--every", type=int, default=10, help="runs between two archives")
+    parser.add_argument("--stores", type=Path, default=ARCHIVES / "stores")
+    parser.add_argument("--archives", type=Path, default=ARCHIVES)
     arguments = parser.parse_args()
-    problems = arguments.problem or list(COUNTS)
-    (ARCHIVES / "parts").mkdir(parents=True, exist_ok=True)
-    jobs = [(p, m) for p in problems if not archive(p).exists() for m in range(COUNTS[p])]
-    with ProcessPoolExecutor(arguments.workers) as pool:
-        for line in pool.map(_keep, *zip(*jobs, strict=True)) if jobs else ():
-            print(line, flush=True)
-    for problem in problems:
-        parts = sorted((ARCHIVES / "parts").glob(f"{problem}-*.npz"))
-        if not archive(problem).exists() and len(parts) == COUNTS[problem]:
-            save_runs(archive(problem), [run for part in parts for run in load_runs(part)])
-            print(f"wrote {archive(problem)}")
+    for name in arguments.problem:
+        extend(
+            name,
+            arguments.runs,
+            arguments.every,
+            arguments.workers,
+            RunStore(arguments.stores / name),
+            archive(name, arguments.archives),
+        )
 
 
 if __name__ == "__main__":

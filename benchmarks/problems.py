@@ -1,6 +1,7 @@
 """The log densities that the benchmarks stack, with their true evidence and exact samples.
 
-Each problem is a frozen record; `PROBLEMS` names them all.
+Each problem is a frozen record; `PROBLEMS` names them all, and `record.problem()` is what a run
+sees of it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp
+
+from vbstack import Problem
 
 Array = np.ndarray
 
@@ -35,6 +38,20 @@ class BenchmarkProblem:
 
     def log_density(self, x: Array) -> float:
         return float(self.log_densities(np.atleast_2d(x))[0])
+
+    def noisy_log_density(self, x: Array, *, rng: np.random.Generator) -> tuple[float, float]:
+        return self.log_density(x) + self.noise_sd * rng.standard_normal(), self.noise_sd
+
+    def problem(self) -> Problem:
+        """What a run sees: the log density, with the record's noise on every value."""
+        noisy = self.noise_sd > 0
+        return Problem(
+            log_density=self.noisy_log_density if noisy else self.log_density,
+            plausible_lower_bounds=self.plausible_lower_bounds,
+            plausible_upper_bounds=self.plausible_upper_bounds,
+            names=self.names,
+            noisy=noisy,
+        )
 
     @property
     def dimension(self) -> int:
@@ -136,6 +153,7 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "gmm": gmm,
     "ring": ring,
     "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
+    "ring_noisy": lambda: replace(ring(), name="ring_noisy", noise_sd=3.0),
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }
