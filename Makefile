@@ -43,7 +43,9 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm --problem ring \
+		--problem gmm_noisy --problem ring_noisy
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 
 clean:
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -70,6 +70,7 @@ def run_pyvbmc(
         start=start,
         seed=seed,
         seconds=time.perf_counter() - begun,
+        floored=len(recorder.floored),
         noise_level=2 if problem.noisy else 0,
         versions={**installed_versions(), "host": socket.gethostname()},
     )
