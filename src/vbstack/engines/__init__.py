@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vbstack.engine import Engine
 
-ENGINES = ("pyvbmc",)
+ENGINES = ("pyvbmc", "native")
 
 
 def resolved(name: str) -> str:
@@ -21,7 +21,10 @@ def resolved(name: str) -> str:
 
 def engine_named(name: str) -> Engine:
     """The engine itself."""
-    resolved(name)
+    if resolved(name) == "native":
+        from vbstack.engines.native.loop import run_native
+
+        return run_native
     from vbstack.engines.pyvbmc import run_pyvbmc
 
     return run_pyvbmc
