@@ -1,8 +1,9 @@
 """How many runs are enough? `python -m benchmarks.enough_runs [--subsets 20]`
 
 Random subsets of the archived GMM and ring runs are stacked. What each stack misses is known here:
-log evidence − E_q[log p − log q], with the true log density at 20,000 draws. Rules that see the runs
-alone say whether they are enough; a rule is wrong when it says so and more than 0.1 nats are missing.
+log evidence − E_q[log p − log q], with the true log density at 20,000 draws. Rules that see the
+runs alone say whether they are enough; a rule is wrong when it says so and more than 0.1 nats are
+missing.
 """
 
 from __future__ import annotations
