@@ -130,9 +130,9 @@ def _corner(
 ) -> None:  # fmt: skip
     corner.corner(
         draws,
-        bins=50,
+        bins=45,
         range=limits,
-        smooth=0.9,
+        smooth=1.1,
         levels=_LEVELS,
         weights=np.full(len(draws), 1 / len(draws)),
         color=colour,

@@ -56,7 +56,7 @@ def _corner(posterior: StackedPosterior, units: Units) -> Picture:
     )
     return _png(
         "corner",
-        plots.corner_plot(posterior, units=units, n=10_000),
+        plots.corner_plot(posterior, units=units),
         f"Corner plot of the stacked posterior. Mean and standard deviation: {listing}.",
         "The stacked posterior: every marginal and every pair, with regions of 39 % and 86 % of "
         "the mass (one and two standard deviations, were it Gaussian).",

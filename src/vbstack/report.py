@@ -129,7 +129,8 @@ def render(
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("vbstack"), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters |= {"number": number, "words": lambda text: text.replace("_", " by ")}
+    environment.filters |= {"number": number, "fixed": fixed, "percent": percent}
+    environment.filters["words"] = lambda text: text.replace("_", " by ")
     how, commands = _commands(posterior, origin)
     return environment.get_template("report.html.j2").render(
         css=Markup(css),
@@ -142,6 +143,7 @@ def render(
         p=posterior,
         e=posterior.evidence,
         d=found,
+        places=decimals(posterior.evidence.headline_sd) - 1,
         draws=f"{_DRAWS:,}",
         quantile_names=[f"{q:.1%}".replace(".0%", "%") for q in _QUANTILES],
         parameters=_parameters(posterior),
@@ -160,12 +162,28 @@ def render(
     )
 
 
-def number(value: Any, digits: int = 4) -> str:
+def number(value: float, digits: int = 4) -> str:
     """A number with this many significant digits, with a true minus sign."""
+    return f"{value:.{digits}g}".replace("inf", "∞").replace("-", "−")
+
+
+def fixed(value: float | None, places: int = 3) -> str:
+    """A number with this many decimals; with significant digits when these would not fit."""
     if value is None:
         return ""
-    text = f"{value:.{digits}g}" if isinstance(value, float) else str(value)
-    return text.replace("inf", "∞").replace("-", "−")
+    if not -1e9 < value < 1e9 or places > 9:
+        return number(value)
+    text = f"{value:.{max(0, places)}f}"
+    return (text if float(text) != 0 else text.removeprefix("-")).replace("-", "−")
+
+
+def percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def decimals(sd: float) -> int:
+    """Decimals that show a standard deviation with three digits."""
+    return 4 if not 0 < sd < np.inf else max(0, 2 - int(np.floor(np.log10(sd))))
 
 
 def _template_text(name: str) -> str:
@@ -198,7 +216,7 @@ def _parameters(posterior: StackedPosterior) -> list[dict[str, Any]]:
     quantiles = np.quantile(posterior.sample(_DRAWS, seed=0), _QUANTILES, axis=0)
     table = np.vstack([mean, np.sqrt(np.diag(covariance)), quantiles, posterior.mode()]).T
     return [
-        {"name": name, "numbers": row}
+        {"name": name, "numbers": row, "decimals": decimals(row[1])}
         for name, row in zip(posterior.names, table.tolist(), strict=True)
     ]
 
