@@ -12,7 +12,6 @@ import json
 import os
 import platform
 import shlex
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
@@ -26,7 +25,8 @@ from markupsafe import Markup
 from vbstack.diagnostics import Diagnostics, diagnostics
 from vbstack.drawing import Units
 from vbstack.engines.pyvbmc import installed_versions
-from vbstack.files import FileError
+from vbstack.files import FileError, put_in_place
+from vbstack.formats import decimals, fixed, number, percent
 from vbstack.pictures import pictures
 from vbstack.posterior import StackedPosterior
 from vbstack.stack import stack
@@ -64,13 +64,7 @@ def write_report(
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True (--overwrite) to replace it")
     text = render(posterior, title=title, units=units, origin=origin)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
-    os.replace(temporary, target)
+    put_in_place(target, lambda file: file.write(text.encode()))
     return target
 
 
@@ -160,30 +154,6 @@ def render(
         versions=_versions(posterior, __version__),
         version=__version__,
     )
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number with this many significant digits, with a true minus sign."""
-    return f"{value:.{digits}g}".replace("inf", "∞").replace("-", "−")
-
-
-def fixed(value: float | None, places: int = 3) -> str:
-    """A number with this many decimals; with significant digits when these would not fit."""
-    if value is None:
-        return ""
-    if not -1e9 < value < 1e9 or places > 9:
-        return number(value)
-    text = f"{value:.{max(0, places)}f}"
-    return (text if float(text) != 0 else text.removeprefix("-")).replace("-", "−")
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{value:.1%}"
-
-
-def decimals(sd: float) -> int:
-    """Decimals that show a standard deviation with three digits."""
-    return 4 if not 0 < sd < np.inf else max(0, 2 - int(np.floor(np.log10(sd))))
 
 
 def _template_text(name: str) -> str:

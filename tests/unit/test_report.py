@@ -12,7 +12,8 @@ import pytest
 
 from tests.synthetic import random_run
 from vbstack import FileError, Problem, RunStore, stack
-from vbstack.report import Origin, fixed, number, posterior_of, render, store_report
+from vbstack.formats import fixed, number
+from vbstack.report import Origin, posterior_of, render, store_report
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'rate" onload="alert(2)')
@@ -159,6 +160,7 @@ def test_a_store_without_finished_runs_has_no_report(tmp_path):
 def test_a_posterior_of_one_run_can_be_reported_without_a_store(tmp_path):
     path = stack(runs(1)).report(tmp_path / "one.html", title="One", units={HOSTILE: "m<s"})
     text = path.read_text()
+    assert path.stat().st_mode & 0o044  # readable like any file, not private like a temporary one
     assert "m&lt;s" in text
     assert "only one run was stacked" in text
     assert "whose store is not known" in text
