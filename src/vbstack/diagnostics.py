@@ -19,7 +19,7 @@ from vbstack.entropy import perplexity
 from vbstack.posterior import StackedPosterior
 from vbstack.run import Run
 from vbstack.stack import stack
-from vbstack.subsets import Subsets
+from vbstack.subsets import LearningCurve, Subsets, learning_curve, leave_one_out_gains
 from vbstack.weights import CERTIFIED
 
 Array = NDArray[np.float64]
@@ -28,8 +28,6 @@ Index = NDArray[np.int64]
 TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks.enough_runs`
 FEWEST = 8  # runs; the same
 NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
-_ORDERS = 6  # random orders of the runs, for the learning curve
-_SIZES = 7  # numbers of runs on it, at most
 
 
 @dataclass(frozen=True)
@@ -60,23 +58,6 @@ class RunDiagnostics:
     gain: float = 0.0
     covered: float = 0.0
     alone: float = 0.0
-
-
-@dataclass(frozen=True)
-class LearningCurve:
-    """Stacked ELBO against number of runs, over nested subsets in random orders.
-
-    Attributes
-    ----------
-    sizes : (S,)
-        Numbers of runs; the last is all of them.
-    raw, headline : (orders, S)
-        The raw ELBO, and the estimate of the kind that is the headline of the whole stack.
-    """
-
-    sizes: Index
-    raw: Array
-    headline: Array
 
 
 @dataclass(frozen=True)
@@ -146,9 +127,10 @@ def diagnostics(
     """
     subsets = Subsets.of(posterior, seed)
     found = coverage(posterior.runs, subsets.mixture, posterior.weights, subsets.sample)
-    gains = leave_one_out_gains(posterior, subsets)
+    gains = leave_one_out_gains(subsets)
     noise = _noise_share(posterior, subsets) if posterior.evidence.noisy else None
-    enough, verdict = enough_runs(gains, found.by_one, tolerance, posterior.evidence.headline_sd)
+    noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
+    enough, verdict = enough_runs(gains, found.by_one, tolerance, noise_sd)
     return Diagnostics(
         runs=_run_diagnostics(posterior, found, gains),
         coverage=found,
@@ -157,36 +139,21 @@ def diagnostics(
         effective_runs=perplexity(posterior.run_weights),
         effective_components=perplexity(posterior.weights),
         noise_share=noise,
-        learning_curve=_learning_curve(posterior, subsets, np.random.default_rng(seed)),
+        learning_curve=learning_curve(subsets, seed),
         enough=enough,
         verdict=verdict,
         warnings=tuple(_warnings(posterior, found, noise)),
     )
 
 
-def leave_one_out_gains(posterior: StackedPosterior, subsets: Subsets) -> Array:
-    """Headline ELBO(all) − ELBO(all but m) (M,), in nats; infinite for a single run.
-
-    With a noisy log density the raw ELBO rises with every run whose errors happen to be high.
-    """
-    everyone = np.arange(len(posterior.runs))
-    if everyone.size < 2:
-        return np.array([np.inf])
-    # The same fit and score on both sides: what they get wrong in common cancels.
-    _, whole = _estimates(posterior, subsets, everyone)
-    return np.array(
-        [whole - _estimates(posterior, subsets, np.delete(everyone, m))[1] for m in everyone]
-    )
-
-
 def enough_runs(
-    gains: Array, by_one: float, tolerance: float = TOLERANCE, elbo_sd: float = 0.0
+    gains: Array, by_one: float, tolerance: float = TOLERANCE, noise_sd: float = 0.0
 ) -> tuple[bool, str]:
     """Whether M runs are enough, and why in words.
 
     They are when nothing rests on a single run: there are at least eight; without any one of them
-    the stacked ELBO falls by less than the tolerance (or its own sd, if that is larger, as with a
-    noisy log density); and the share of posterior mass that only one run covers is below the
+    the stacked ELBO falls by less than the tolerance (or, with a noisy log density, than its own
+    sd, if that is larger); and the share of posterior mass that only one run covers is below the
     tolerance too. What one run alone found, others like it may still be missing; the
     mean gain alone hides that (`python -m benchmarks.enough_runs`). No rule sees a region that
     every run missed: one that a run finds with probability f is missed by M with (1 − f)^M, which
@@ -201,7 +168,7 @@ def enough_runs(
             f"More runs are needed: {_runs(count)} cannot tell what all of them missed ({unseen}); "
             f"stack at least {FEWEST}."
         )
-    limit = max(tolerance, elbo_sd)
+    limit = max(tolerance, noise_sd)
     if largest >= limit or by_one >= tolerance:
         return False, (
             f"More runs are needed: one run alone is worth {largest:.3f} nats (should be below "
@@ -220,8 +187,7 @@ def expected_gain(runs: Sequence[Run], **stacking: Any) -> float:
 
     With a single run nothing can be left out; then nothing is known, and the gain is infinite.
     """
-    posterior = stack(runs, **stacking)
-    return float(leave_one_out_gains(posterior, Subsets.of(posterior)).mean())
+    return float(leave_one_out_gains(Subsets.of(stack(runs, **stacking))).mean())
 
 
 def _odds(count: int) -> str:
@@ -258,33 +224,6 @@ def _noise_share(posterior: StackedPosterior, subsets: Subsets) -> float:
     error = np.concatenate([np.diag(run.expected_log_joint_covariance) for run in posterior.runs])
     scatter = float(w @ np.square(g - w @ g))
     return min(1.0, float(w @ error) / scatter) if scatter > 0 else 1.0
-
-
-def _learning_curve(
-    posterior: StackedPosterior, subsets: Subsets, rng: np.random.Generator
-) -> LearningCurve:
-    """Subsets of each size are the beginnings of random orders, so that a curve is one story."""
-    count = len(posterior.runs)
-    sizes = np.unique(np.round(np.geomspace(1, count, _SIZES)).astype(np.int64))
-    orders = [rng.permutation(count) for _ in range(_ORDERS)]
-    last = _estimates(posterior, subsets, np.arange(count))
-    table = [[_estimates(posterior, subsets, o[:n]) for n in sizes[:-1]] + [last] for o in orders]
-    values = np.array(table)
-    return LearningCurve(sizes, values[:, :, 0], values[:, :, 1])
-
-
-def _estimates(
-    posterior: StackedPosterior, subsets: Subsets, members: Index
-) -> tuple[float, float]:
-    """Raw and headline ELBO of a subset; the caps are those of `evidence`, over the subset."""
-    raw, weights = subsets.best(members)
-    mixture = subsets.mixture
-    inside = np.isin(mixture.owner, members)
-    log_joint = mixture.log_joint
-    values = np.bincount(mixture.owner, mixture.own_weights * log_joint)[members]
-    caps = {"capped_components": np.median(log_joint[inside]), "capped_runs": np.median(values)}
-    cap = caps.get(posterior.evidence.headline_method, np.inf)
-    return raw, raw - max(0.0, float(weights @ log_joint) - float(cap))
 
 
 def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None) -> Iterator[str]:

@@ -29,6 +29,8 @@ Index = NDArray[np.int64]
 _DRAWS = 4000  # of A, and of B
 _GRADIENTS = 20  # reach 0.001 nats from a warm start; fewer than the solver's first costly bound
 _GOOD_ENOUGH = 1e-3  # nats
+_ORDERS = 6  # random orders of the runs, for the learning curve
+_SIZES = 7  # numbers of runs on it, at most
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,8 @@ class Subsets:
         L̂_A(w*) and L̂_B(w*).
     naive : bool
         Whether every run has the same weight, so that nothing is fitted.
+    method : str
+        The kind of estimate that is the stack's headline.
     """
 
     mixture: Mixture
@@ -65,6 +69,7 @@ class Subsets:
     elbo: float
     base: tuple[float, float]
     naive: bool
+    method: str
 
     @classmethod
     def of(cls, posterior: StackedPosterior, seed: int = 0) -> Subsets:
@@ -87,8 +92,8 @@ class Subsets:
         owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
         base = fitting.value(own), scoring.value(own)
         elbo = posterior.evidence.raw
-        naive = posterior.target == "naive"
-        return cls(mixture, target, second, fitting, scoring, owner, own, elbo, base, naive)
+        naive, method = posterior.target == "naive", posterior.evidence.headline_method
+        return cls(mixture, target, second, fitting, scoring, owner, own, elbo, base, naive, method)
 
     def best(self, members: ArrayLike) -> tuple[float, Array]:
         """The ELBO of the stack of the runs `members`, and its component weights (K,)."""
@@ -106,6 +111,16 @@ class Subsets:
         gain = 0.5 * (value - self.base[0]) + 0.5 * (score - self.base[1])
         return self.elbo + gain, self.target.weights(whole)
 
+    def estimates(self, members: Index) -> tuple[float, float]:
+        """Raw and headline ELBO of a subset; the caps are those of `evidence`, over the subset."""
+        raw, weights = self.best(members)
+        mixture, log_joint = self.mixture, self.mixture.log_joint
+        inside = np.isin(mixture.owner, members)
+        values = np.bincount(mixture.owner, mixture.own_weights * log_joint)[members]
+        caps = {"capped_components": np.median(log_joint[inside]), "capped_runs": np.median(values)}
+        cap = float(caps.get(self.method, np.inf))  # the other kinds have no cap
+        return raw, raw - max(0.0, float(weights @ log_joint) - cap)
+
     def _start(self, keep: Index) -> Array:
         """The stack's weights on a face, where it has any, and the paper's starting weights."""
         own, first = self.own[keep], self.target.start[keep]
@@ -113,3 +128,43 @@ class Subsets:
         if own.sum() > 0:
             start = 0.3 * start + 0.7 * own / own.sum()
         return np.asarray(start)
+
+
+def leave_one_out_gains(subsets: Subsets) -> Array:
+    """Headline ELBO(all) − ELBO(all but m) (M,), in nats; infinite for a single run.
+
+    With a noisy log density the raw ELBO rises with every run whose errors happen to be high.
+    """
+    everyone = np.arange(subsets.mixture.n_runs)
+    if everyone.size < 2:
+        return np.array([np.inf])
+    # The same fit and score on both sides: what they get wrong in common cancels.
+    _, whole = subsets.estimates(everyone)
+    return np.array([whole - subsets.estimates(np.delete(everyone, m))[1] for m in everyone])
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Stacked ELBO against number of runs, over nested subsets in random orders.
+
+    Attributes
+    ----------
+    sizes : (S,)
+        Numbers of runs; the last is all of them.
+    raw, headline : (orders, S)
+        The raw ELBO, and the estimate of the kind that is the headline of the whole stack.
+    """
+
+    sizes: Index
+    raw: Array
+    headline: Array
+
+
+def learning_curve(subsets: Subsets, seed: int) -> LearningCurve:
+    """Subsets of each size are the beginnings of random orders, so that a curve is one story."""
+    count, rng = subsets.mixture.n_runs, np.random.default_rng(seed)
+    sizes = np.unique(np.round(np.geomspace(1, count, _SIZES)).astype(np.int64))
+    orders = [rng.permutation(count) for _ in range(_ORDERS)]
+    last = subsets.estimates(np.arange(count))
+    values = np.array([[subsets.estimates(o[:n]) for n in sizes[:-1]] + [last] for o in orders])
+    return LearningCurve(sizes, values[:, :, 0], values[:, :, 1])

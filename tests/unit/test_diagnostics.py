@@ -171,14 +171,14 @@ def test_the_same_seed_gives_the_same_diagnostics():
 
 
 @pytest.mark.parametrize(
-    ("gains", "by_one", "elbo_sd", "enough"),
+    ("gains", "by_one", "noise_sd", "enough"),
     [
         ([0.01] * 8, 0.0, 0.0, True),
         ([0.01] * 7, 0.0, 0.0, False),  # too few
         ([0.0] * 9 + [0.03], 0.0, 0.0, False),  # one run matters
-        ([0.0] * 9 + [0.03], 0.0, 0.05, True),  # not beyond the error of the ELBO
+        ([0.0] * 9 + [0.03], 0.0, 0.05, True),  # not beyond the noise of the ELBO
         ([0.0] * 10, 0.1, 0.0, False),  # mass that only one run found
     ],
 )
-def test_the_rule(gains, by_one, elbo_sd, enough):
-    assert enough_runs(np.array(gains), by_one, elbo_sd=elbo_sd)[0] is enough
+def test_the_rule(gains, by_one, noise_sd, enough):
+    assert enough_runs(np.array(gains), by_one, noise_sd=noise_sd)[0] is enough
