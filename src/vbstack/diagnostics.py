@@ -101,6 +101,7 @@ class Diagnostics:
 
     @property
     def more_runs_needed(self) -> bool:
+        """The opposite of `enough`."""
         return not self.enough
 
     @property

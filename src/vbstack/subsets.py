@@ -3,11 +3,10 @@
 The sample problem of the whole stack (see `channel`) holds that of every subset of its runs: it is
 the same problem on a face of the simplex. Weights for the subset are fitted to draws A, from the
 stack's own as a start, and scored on independent draws B. A flatters them by about as much as B
-falls short, so the mean of both is taken, each relative to the stack's own weights w*, which
-depend on neither:
+falls short, so the mean of both is taken, each relative to the stack's own weights w*, which were
+fitted to other draws:
 
     L(subset) ≈ L(w*) + ½ [ L̂_A(w) − L̂_A(w*) ] + ½ [ L̂_B(w) − L̂_B(w*) ]
-
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 _DRAWS = 4000  # of A, and of B
-_GRADIENTS = 20  # reach 0.001 nats from a warm start; fewer than the solver's first costly bound
+_GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks.choices`)
 _GOOD_ENOUGH = 1e-3  # nats
 _ORDERS = 6  # random orders of the runs, for the learning curve
 _SIZES = 7  # numbers of runs on it, at most
@@ -75,8 +74,7 @@ class Subsets:
     def of(cls, posterior: StackedPosterior, seed: int = 0) -> Subsets:
         """Draws from all components, a quarter of them by the stack's weights, the rest evenly.
 
-        Any component may matter to some subset. Drawn by weight alone, those with two draws each
-        were over-fitted by 0.1 nats in a stack of ten GMM runs.
+        Any component may matter to some subset, and one with few draws is easily over-fitted.
         """
         mixture = Mixture.from_runs(posterior.runs)
         # Naive stacking has no free weight; its subsets are naive too, with equal ones per run.
