@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import corner
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike, NDArray
@@ -53,6 +54,8 @@ def corner_plot(
     dimension = posterior.dimension
     draws = {"stack": posterior.sample(n, seed=seed)}
     for name, given in (overlays or {}).items():
+        if name == "stack":
+            raise ValueError("overlays: 'stack' is the name of the stack itself; use another")
         draws[name] = np.asarray(given, dtype=float)
         if draws[name].ndim != 2 or draws[name].shape[1] != dimension:
             raise ValueError(
@@ -94,34 +97,44 @@ def runs_plot(
     a, b = _pair(posterior, pair)
     weights = posterior.run_weights
     shown = np.sort(np.argsort(-weights, kind="stable")[:most])
-    columns = min(5, len(shown) + 1)
-    rows = -(-(len(shown) + 1) // columns)
-    width, height = 2.1 * columns + 0.5, 2.1 * rows + 0.5
-    fig = fig or Figure(figsize=(width, height))
+    panels = [("stack", posterior.sample(3000, seed=0)[:, [a, b]], BLUE)]
+    for place in shown:
+        title = f"run {posterior.kept[place]}: {weights[place]:.1%}"
+        panels.append((title, run_draws(posterior, int(place), 3000)[:, [a, b]], GREY))
+    columns = min(len(panels), min((4, 5, 6), key=lambda c: -len(panels) % c))  # fewest gaps
+    rows = -(-len(panels) // columns)
+    fig = fig or Figure(figsize=(2.1 * columns + 0.5, 2.1 * rows + 0.5))
+    axes = _grid(fig, rows, columns, len(panels))
+    limits = limits_of([draws for _, draws, _ in panels])
+    for ax, (title, draws, colour) in zip(axes, panels, strict=True):
+        ax.set_title(title, fontsize=9, color=colour, fontweight="bold" if colour == BLUE else None)
+        if a == b:
+            ax.hist(draws[:, 0], bins=60, range=limits[0], density=True, color=colour)
+        else:
+            ax.plot(*draws.T, ".", ms=1.6, alpha=0.35, color=colour, rasterized=True)
+    axes[0].set_xlim(limits[0])
+    if a != b:
+        axes[0].set_ylim(limits[1])
+    labels = axis_labels(posterior.names, units)
+    width, height = fig.get_size_inches()
+    fig.supxlabel(labels[a], fontsize=10, y=0.08 / height, va="bottom")
+    fig.supylabel(labels[b] if a != b else "density", fontsize=10, x=0.08 / width, ha="left")
+    return fig
+
+
+def _grid(fig: Figure, rows: int, columns: int, count: int) -> list[Axes]:
+    """`count` panels with common axes; the lowest of each column has the numbers."""
+    width, height = fig.get_size_inches()
     axes = fig.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
     # Set by hand: a layout engine takes seconds for twenty panels.
     fig.subplots_adjust(
         left=0.75 / width, right=1 - 0.08 / width, bottom=0.6 / height, top=1 - 0.3 / height,
         wspace=0.07, hspace=0.17,
     )  # fmt: skip
-    panels = [("stack", posterior.sample(3000, seed=0), BLUE)]
-    for place in shown:
-        title = f"run {posterior.kept[place]}: {weights[place]:.1%}"
-        panels.append((title, run_draws(posterior, int(place), 3000), GREY))
-    for ax, (title, draws, colour) in zip(axes, panels, strict=False):
-        ax.plot(draws[:, a], draws[:, b], ".", ms=1.6, alpha=0.35, color=colour, rasterized=True)
-        ax.set_title(title, fontsize=9, color=colour, fontweight="bold" if colour == BLUE else None)
-        ax.tick_params(labelsize=8)
-    for ax in axes[len(panels) :]:
-        ax.set_visible(False)
-    for ax in axes[max(0, len(panels) - columns) : len(panels)]:  # the lowest of each column
-        ax.tick_params(labelbottom=True)
-    limits = limits_of([draws[:, [a, b]] for _, draws, _ in panels])
-    axes[0].set(xlim=limits[0], ylim=limits[1])
-    labels = axis_labels(posterior.names, units)
-    fig.supxlabel(labels[a], fontsize=10, y=0.08 / height, va="bottom")
-    fig.supylabel(labels[b], fontsize=10, x=0.08 / width, ha="left")
-    return fig
+    for place, ax in enumerate(axes):
+        ax.set_visible(place < count)
+        ax.tick_params(labelsize=8, labelbottom=count - columns <= place < count)
+    return list(axes[:count])
 
 
 def _corner(
