@@ -1,5 +1,6 @@
 """vbstack: one global posterior, and its evidence, from independent VBMC runs."""
 
+from vbstack.diagnostics import Diagnostics, diagnostics
 from vbstack.evidence import Evidence
 from vbstack.files import FileError, load_runs, save_runs
 from vbstack.fit import fit
@@ -19,6 +20,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Components",
+    "Diagnostics",
     "Dropped",
     "EvaluationError",
     "Evaluations",
@@ -36,6 +38,7 @@ __all__ = [
     "TooFewRuns",
     "Transform",
     "WeightSolution",
+    "diagnostics",
     "fit",
     "launch",
     "load_runs",

@@ -1,4 +1,4 @@
-"""The command line: `vbstack fit · run · stack · status · import · doctor`. Thin.
+"""The command line: `vbstack fit · run · stack · report · status · import · doctor`. Thin.
 
 Exit codes: 0 done, 1 a mistake of the user's with one clear line, 2 fewer runs than needed, 130
 interrupted (everything is kept).
@@ -182,6 +182,20 @@ def stack(
     found = RunStore(directory).runs()
     rules = Screen(require_converged=not all_runs, min_runs=min_runs)
     _finish(stack_runs(list(found.values()), weights=weights, screen=rules), directory, as_json)
+
+
+@command
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(help="the file; DIRECTORY/report.html if not")] = None,
+    title: Annotated[str | None, typer.Option(help="of the report")] = None,
+    overwrite: Annotated[bool, typer.Option(help="replace a report that is there")] = False,
+) -> None:
+    """One HTML file about the runs of a store: results, figures, diagnostics, how to repeat it."""
+    from vbstack.report import store_report
+
+    path = store_report(directory, out, title=title, overwrite=overwrite)
+    print(f"Report in {path}")
 
 
 @command

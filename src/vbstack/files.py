@@ -11,10 +11,10 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,16 @@ def write_file(
     text = json.dumps({"format": f"vbstack {kind}", "schema": SCHEMA, **header}, allow_nan=True)
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     content.update({name: _narrowed(array) for name, array in arrays.items()})
+    put_in_place(target, lambda file: np.savez_compressed(file, allow_pickle=False, **content))
+    return target
+
+
+def put_in_place(target: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Have a file written under a temporary name, then renamed: it is there whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **content)
+            write(file)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o666 & ~_umask())
@@ -68,7 +74,6 @@ def write_file(
     except BaseException:
         os.unlink(temporary)
         raise
-    return target
 
 
 def read_file(

@@ -190,6 +190,12 @@ class StackedPosterior:
             lines.append(f"{row[0]:<{width}} {row[1]:>11.4g} {row[2]:>11.4g} {row[3]:>11.4g}")
         return lines
 
+    def report(self, path: str | os.PathLike[str], **settings: Any) -> Path:
+        """Write one self-contained HTML file about this stack (settings: see `write_report`)."""
+        from vbstack.report import write_report
+
+        return write_report(self, path, **settings)
+
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write everything to one `.npz`; an existing file is kept unless `overwrite` is given."""
         arrays, headers = pack_runs(self.runs)
