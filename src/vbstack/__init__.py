@@ -1,6 +1,7 @@
 """vbstack: one global posterior, and its evidence, from independent VBMC runs."""
 
 from vbstack.evidence import Evidence
+from vbstack.export import GaussianMixture
 from vbstack.files import FileError, load_runs, save_runs
 from vbstack.fit import fit
 from vbstack.launch import launch
@@ -24,6 +25,7 @@ __all__ = [
     "Evaluations",
     "Evidence",
     "FileError",
+    "GaussianMixture",
     "Link",
     "Mixture",
     "Problem",
