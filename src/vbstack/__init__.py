@@ -1,5 +1,6 @@
 """vbstack: one global posterior, and its evidence, from independent VBMC runs."""
 
+from vbstack.compare import ComparedModel, Comparison, compare
 from vbstack.evidence import Evidence
 from vbstack.export import GaussianMixture
 from vbstack.files import FileError, load_runs, save_runs
@@ -19,6 +20,8 @@ from vbstack.weights import WeightSolution
 __version__ = "0.1.0"
 
 __all__ = [
+    "ComparedModel",
+    "Comparison",
     "Components",
     "Dropped",
     "EvaluationError",
@@ -38,6 +41,7 @@ __all__ = [
     "TooFewRuns",
     "Transform",
     "WeightSolution",
+    "compare",
     "fit",
     "launch",
     "load_runs",
