@@ -19,4 +19,6 @@ def on_page_content(content: str, **_: Any) -> str:
 
 
 def _mathml(latex: str, display: str) -> str:
-    return convert(html.unescape(latex).strip(), display=display)
+    # The converter leaves no space between a function's name and its argument.
+    spaced = re.sub(r"\\log\s+", r"\\log\\,", html.unescape(latex).strip())
+    return convert(spaced, display=display)
