@@ -10,6 +10,7 @@ import csv
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,11 +91,7 @@ def to_arviz(
     names : sequence of D strings, optional
         Other names for the parameters.
     """
-    try:
-        import arviz_base
-        import xarray
-    except ImportError as error:
-        raise ImportError(f"{error}; to_arviz() needs: pip install 'vbstack[arviz]'") from error
+    arviz_base, xarray = _extra("arviz_base"), _extra("xarray")
     columns = _checked_names(posterior, names, _ARVIZ_DIMENSIONS)
     draws, log_density, run, component = labelled_draws(posterior, n, seed)
     chains: dict[str, Any] = {
@@ -120,6 +117,7 @@ def to_netcdf(
     """The path of a NetCDF file with what `to_arviz` gives; an existing file is an error."""
     target = Path(path)
     target = target if target.suffix else target.with_suffix(".nc")
+    _extra("h5netcdf")
     with replacing(target, overwrite=overwrite) as temporary:
         to_arviz(posterior, n, seed=seed, names=names).to_netcdf(temporary, engine="h5netcdf")
     return target
@@ -176,6 +174,14 @@ def labelled_draws(
     components = posterior.components
     run = np.asarray(posterior.kept)[components.run[index]]
     return draws, posterior.log_pdf(draws), run, components.index[index]
+
+
+def _extra(name: str) -> Any:
+    """A module of the extra `arviz`, or an error that says how to get it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{error}; this export needs: pip install 'vbstack[arviz]'") from error
 
 
 def _attributes(posterior: StackedPosterior) -> dict[str, Any]:

@@ -7,43 +7,21 @@ import sys
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal, norm
 
-from vbstack import Problem, Screen, compare, fit
+from examples.compare_models import problem, true_log_evidence
+from vbstack import Screen, compare, fit
 
 SHORT = {"max_fun_evals": 20, "max_iter": 4, "min_final_components": 5}
-NOISE, SCALE = 0.5, 2.0
-X = np.column_stack([np.ones(20), np.linspace(-1, 1, 20)])
-Y = X @ [0.4, 0.7] + NOISE * np.random.default_rng(0).standard_normal(20)
-
-
-def log_joint(theta, size):
-    """y = θ_1 + θ_2 x + noise, with θ_2 left out when size = 1; normalised, prior included."""
-    residuals = norm.logpdf(Y, X[:, :size] @ theta, NOISE)
-    return float(residuals.sum() + norm.logpdf(theta, 0, SCALE).sum())
-
-
-def true_log_evidence(size):
-    """log p(y), with y ~ N(0, noise² 1 + scale² X Xᵀ)."""
-    design = X[:, :size]
-    covariance = NOISE**2 * np.eye(len(Y)) + SCALE**2 * design @ design.T
-    return float(multivariate_normal(np.zeros(len(Y)), covariance).logpdf(Y))
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory):
-    """Two short runs of each model."""
+    """Two short runs of each model, a constant and a line."""
     found = {}
     for name, size in (("constant", 1), ("line", 2)):
         directory = tmp_path_factory.mktemp("stores") / name
-        problem = Problem(
-            log_density=log_joint,
-            plausible_lower_bounds=[-SCALE] * size,
-            plausible_upper_bounds=[SCALE] * size,
-            args=(size,),
-        )
         posterior = fit(
-            problem,
+            problem(size),
             2,
             store=str(directory),
             seed=1,
@@ -61,7 +39,7 @@ def test_the_bayes_factor_of_nested_models_is_found_within_its_error(stores):
     result = compare(stores)
     difference, error = result.log_bayes_factor("line", "constant")
     truth = true_log_evidence(2) - true_log_evidence(1)
-    assert truth > 1
+    assert truth == pytest.approx(2.329, abs=1e-3)
     assert difference == pytest.approx(truth, abs=error)
     assert error < 0.1
     probability = 1 / (1 + np.exp(-truth))

@@ -1,6 +1,7 @@
 """The stack in other formats says the same as the stack."""
 
 import csv
+import sys
 
 import numpy as np
 import pytest
@@ -132,6 +133,12 @@ def test_the_gaussian_mixture_has_the_density_of_the_stack(rotated):
 def test_a_bounded_stack_is_no_gaussian_mixture(bounded):
     with pytest.raises(ValueError, match=r"'b' has the hard bounds \[-2.0, 3.0\]"):
         bounded.to_gaussian_mixture()
+
+
+def test_a_missing_library_is_named_with_the_remedy(stacked, monkeypatch):
+    monkeypatch.setitem(sys.modules, "arviz_base", None)
+    with pytest.raises(ImportError, match=r"arviz_base.*pip install 'vbstack\[arviz\]'"):
+        stacked.to_arviz(10)
 
 
 def test_scipy_names(stacked):
