@@ -17,7 +17,8 @@ import typer
 import vbstack
 from vbstack.cli import app
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "```" in path.read_text())
 SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
 FIT, STACK = vbstack.fit, vbstack.stack
@@ -93,3 +94,9 @@ def test_every_public_name_is_in_the_reference():
     text = "".join(path.read_text() for path in (DOCS / "api").glob("*.md"))
     missing = [name for name in vbstack.__all__ if not re.search(rf"\b{name}\b", text)]
     assert missing == []
+
+
+def test_the_map_of_equations_names_files_that_exist():
+    files = re.findall(r"`([\w/]+\.py)`", (DOCS / "equations.md").read_text())
+    assert len(files) > 12
+    assert [name for name in files if not (ROOT / "src" / "vbstack" / name).exists()] == []
