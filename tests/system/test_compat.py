@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from pyvbmc import VBMC
 
 from tests.archived import ARCHIVES, archived_posteriors
 from vbstack import FileError, Run, TooFewRuns, load_runs, stack
@@ -97,6 +98,27 @@ def test_posteriors_made_of_archives_are_the_runs(vps):
         again = Run.from_pyvbmc(vp)
         np.testing.assert_allclose(again.sds, run.sds)
         np.testing.assert_allclose(again.transform.matrix, run.transform.matrix)
+
+
+def test_a_posterior_straight_from_vbmc():
+    """A real, short run of a Gaussian whose log evidence is log 2π."""
+    short = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
+    vbmc = VBMC(
+        lambda x: -0.5 * float(np.sum(np.square(x))),
+        np.zeros(2),
+        plausible_lower_bounds=np.full(2, -2.0),
+        plausible_upper_bounds=np.full(2, 2.0),
+        options={"display": "off", "show_tips": False, **short},
+        seed=0,
+    )
+    vp, _ = vbmc.optimize()
+    with pytest.raises(TooFewRuns, match="did not converge"):
+        SVBMC([vp])
+    vp.stats["stable"] = True  # so few evaluations never are; the object is what is tested
+    one = SVBMC([vp], seed=0)
+    one.optimize()
+    assert one.elbo == pytest.approx(np.log(2 * np.pi), abs=0.1)
+    assert one.sample(10).shape == (10, 2)
 
 
 def test_the_answer_is_that_of_stack(stacked, vps):
