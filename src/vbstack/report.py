@@ -25,7 +25,7 @@ from markupsafe import Markup
 from vbstack.diagnostics import Diagnostics, diagnostics
 from vbstack.drawing import Units
 from vbstack.engines.pyvbmc import installed_versions
-from vbstack.files import FileError, put_in_place
+from vbstack.files import FileError, replacing
 from vbstack.formats import decimals, fixed, number, percent
 from vbstack.pictures import pictures
 from vbstack.posterior import StackedPosterior
@@ -64,7 +64,8 @@ def write_report(
     if target.exists() and not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True (--overwrite) to replace it")
     text = render(posterior, title=title, units=units, origin=origin)
-    put_in_place(target, lambda file: file.write(text.encode()))
+    with replacing(target, overwrite=overwrite) as temporary:
+        temporary.write_text(text, encoding="utf-8")
     return target
 
 
