@@ -136,6 +136,7 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "gmm": gmm,
     "ring": ring,
     "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
+    "ring_noisy": lambda: replace(ring(), name="ring_noisy", noise_sd=3.0),
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }

@@ -5,6 +5,7 @@ from vbstack.files import FileError, load_runs, save_runs
 from vbstack.fit import fit
 from vbstack.launch import launch
 from vbstack.mixture import Mixture
+from vbstack.pool import Pooled, pool
 from vbstack.posterior import Components, StackedPosterior
 from vbstack.problem import EvaluationError, Problem
 from vbstack.run import Evaluations, Run
@@ -26,6 +27,7 @@ __all__ = [
     "FileError",
     "Link",
     "Mixture",
+    "Pooled",
     "Problem",
     "Run",
     "RunStore",
@@ -39,6 +41,7 @@ __all__ = [
     "fit",
     "launch",
     "load_runs",
+    "pool",
     "save_runs",
     "screen",
     "stack",

@@ -1,14 +1,19 @@
 """`Evidence`: the stacked ELBO as an estimate of the log evidence, with its parts and errors.
 
 **Pooled evaluations** (see `pool`) give a process f for the log density itself, with mean f̂ and
-variance v. With it the distance from the ELBO to the log evidence can be estimated too, on draws
-x_n of the stack q, r_n ∝ exp(f̂(x_n)) / q(x_n) normalised to sum to one:
+variance v. On draws x_n of the stack q, with r_n ∝ exp(f̂(x_n)) / q(x_n) that sum to one, it yields
+two corrections. What the weights still gained from noise, by Stein's lemma (`Process.average`):
+
+    ELBO of the stack ≈ Σ_j w_j Ī_j + H[q] − selection,   selection = ½ of Stein's ± ½ of it
+
+A posterior mean under the right prior needs no such correction, one under a vacuous prior all of
+it; measured biases lie between (`docs/pooling.md`), so half is taken and half counts as error.
+
+And the distance from the ELBO to the log evidence. E log ∫ exp f exceeds log ∫ exp f̂ by half the
+variance of f within the posterior, to second order:
 
     log Z − ELBO = KL(q ‖ p) ≈ log mean_n exp(f̂ − log q) − mean_n (f̂ − log q)
                                + ½ [ Σ_n r_n v(x_n) − Var(Σ_n r_n f(x_n)) ]
-
-The last term is what the process still does not know: E log ∫ exp f exceeds log ∫ exp f̂ by half the
-variance of f within the posterior, to second order.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ from vbstack.weights import WeightSolution
 
 Array = NDArray[np.float64]
 
-DIVERGENCE_DRAWS = 4096
+CORRECTION_DRAWS = 4096
+SELECTION_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -61,7 +67,9 @@ class Evidence:
         `pooled_elbo` + `divergence`, and its standard deviation; None when evaluations were not
         pooled.
     pooled_elbo : float or None
-        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations.
+        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations, less `selection`.
+    selection : float or None
+        Estimate of what the weights gained from the noise of the pooled evaluations.
     divergence : float or None
         Estimate of KL(q ‖ p), by which any ELBO is below the log evidence.
     """
@@ -84,6 +92,7 @@ class Evidence:
     pooled: float | None = None
     pooled_sd: float | None = None
     pooled_elbo: float | None = None
+    selection: float | None = None
     divergence: float | None = None
 
 
@@ -141,28 +150,39 @@ def _pooled(
     pooled: Pooled,
     rng: np.random.Generator | None,
 ) -> dict[str, float]:
-    """The pooled estimates; their error adds quadrature, entropy and divergence in squares."""
+    """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
     w = solution.weights
-    gap, gap_sd = divergence(mixture, w, pooled, rng or np.random.default_rng(0))
-    variance = max(0.0, float(w @ pooled.covariance @ w))
+    found = corrections(mixture, w, pooled, rng or np.random.default_rng(0))
+    variance = max(0.0, float(w @ pooled.covariance @ w)) + solution.standard_error**2
+    elbo = solution.lower - found.selection
     return {
-        "pooled": solution.lower + gap,
-        "pooled_sd": float(np.sqrt(variance + solution.standard_error**2 + gap_sd**2)),
-        "pooled_elbo": solution.lower,
-        "divergence": gap,
+        "pooled": elbo + found.divergence,
+        "pooled_sd": float(np.sqrt(variance + found.sd**2)),
+        "pooled_elbo": elbo,
+        "selection": found.selection,
+        "divergence": found.divergence,
     }
 
 
-def divergence(
+@dataclass(frozen=True)
+class Corrections:
+    """From a pooled ELBO to the log evidence: selection, KL(q ‖ p), and their error together."""
+
+    selection: float
+    divergence: float
+    sd: float
+
+
+def corrections(
     mixture: Mixture, weights: Array, pooled: Pooled, rng: np.random.Generator
-) -> tuple[float, float]:
-    """An estimate of KL(q ‖ p), and its standard deviation; p is known through the process only.
+) -> Corrections:
+    """Both corrections on common draws; p is known through the process only.
 
     Importance ratios are cut at √n times their mean (Ionides 2008). The second-order term is an
-    expectation over what is not known; half of it counts as error, besides the Monte Carlo's.
+    expectation over what is not known: half of it counts as error.
     """
     link = mixture.links[0]
-    x = mixture.sample(weights, DIVERGENCE_DRAWS, rng)
+    x = mixture.sample(weights, CORRECTION_DRAWS, rng)
     y = link.forward(x)
     mean, variance = pooled.predict(y)
     log_ratio = mean - mixture.log_density(x, weights) - link.log_jacobian(y)
@@ -170,9 +190,12 @@ def divergence(
     ratio = np.minimum(ratio, np.sqrt(len(ratio)) * ratio.mean())
     known = float(np.log(ratio.mean()) + log_ratio.max() - log_ratio.mean())
     share = ratio / ratio.sum()
-    unknown = 0.5 * max(0.0, float(share @ variance) - pooled.variance_of_mean(y, share))
+    common, gained = pooled.average(y, share)
+    selection = SELECTION_SHARE * gained
+    unknown = 0.5 * max(0.0, float(share @ variance) - common)
     monte_carlo = np.std(ratio / ratio.mean() - log_ratio) / np.sqrt(len(ratio))
-    return known + unknown, float(np.hypot(0.5 * unknown, monte_carlo))
+    sd = np.sqrt(selection**2 + (0.5 * unknown) ** 2 + monte_carlo**2)
+    return Corrections(selection, known + unknown, float(sd))
 
 
 def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[str, str]:

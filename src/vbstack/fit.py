@@ -17,7 +17,9 @@ from vbstack.screen import screen as apply_screen
 from vbstack.stack import stack
 from vbstack.store import RunStore
 
-_STACK_SETTINGS = ("weights", "tolerance", "max_draws", "final_draws", "solver", "screen")
+_STACK_SETTINGS = (
+    *("weights", "evaluations", "tolerance", "max_draws", "final_draws", "solver", "screen"),
+)
 MIN_RUNS, WAVE = 5, 2
 
 
@@ -76,6 +78,8 @@ def expected_gain(runs: Sequence[Run], **stacking: Any) -> float:
     runs = [runs[index] for index in kept]
     if len(runs) < 2:
         return float("inf")
-    everything = stack(runs, **stacking).evidence.raw
-    others = [stack([*runs[:m], *runs[m + 1 :]], **stacking).evidence.raw for m in range(len(runs))]
+    everything = stack(runs, **stacking).solution.lower
+    others = [
+        stack([*runs[:m], *runs[m + 1 :]], **stacking).solution.lower for m in range(len(runs))
+    ]
     return float(everything - np.mean(others))

@@ -13,9 +13,9 @@ The runs' evaluations together know more. All runs share a link space, so in it
 All components are judged by the same processes. That matters as much as the additional data: if
 each run keeps its own hyperparameters, the weights still favour the runs with flattering ones.
 
-Evaluations are chosen adaptively, and a run goes on evaluating where its noise was lucky. The sum of
-the noise in any region is a martingale, its mean zero; so pooling the evaluations themselves, all of
-them, averages the luck away, where averaging the runs' estimates would not.
+Evaluations are chosen adaptively, and a run goes on evaluating where its noise was lucky. The sum
+of the noise in any region is a martingale, its mean zero; so pooling the evaluations themselves,
+all of them, averages the luck away, where averaging the runs' estimates would not.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from numpy.typing import NDArray
 from vbstack.mixture import Mixture
 from vbstack.quadrature import Prior, Process, condition, priors_of
 from vbstack.run import Run
-from vbstack.transform import Link
 
 Array = NDArray[np.float64]
 
@@ -38,7 +37,7 @@ NOISE_SDS = 3.0  # … and this many typical noise standard deviations more
 TOLERANCE = 1e-3  # share of a noise variance that the low-rank factor may miss
 MAX_RANK = 1000
 EXACT_VARIANCE = 1e-5  # of an exact evaluation: what VBMC gives its kernel for stability
-_CANDIDATES, _SCORING_POINTS = 80, 800
+_CANDIDATES, _SCORING_POINTS = 40, 500
 _KEPT = 6  # processes that are conditioned on everything
 
 
@@ -72,10 +71,11 @@ class Pooled:
         means, variances = zip(*(process.predict(y) for process in self.processes), strict=True)
         return _moments(np.array(means), np.array(variances), self.shares)
 
-    def variance_of_mean(self, y: Array, shares: Array) -> float:
-        """Variance of Σ_n s_n f(y_n) for points y (n, D) and shares s (n,) that sum to one."""
-        means, variances = zip(*(p.mean_of(y, shares) for p in self.processes), strict=True)
-        return float(_moments(np.array(means)[:, None], np.array(variances)[:, None], self.shares)[1][0])
+    def average(self, y: Array, shares: Array) -> tuple[float, float]:
+        """Variance of Σ_n s_n f(y_n), and how far selection raised it (see `Process.average`)."""
+        rows = np.array([process.average(y, shares) for process in self.processes])
+        _, variance = _moments(rows[:, :1], rows[:, 1:2], self.shares)
+        return float(variance[0]), float(self.shares @ rows[:, 2])
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,10 @@ def pool(runs: Sequence[Run]) -> Pooled:
     everything = gather(runs)
     data = near_the_top(everything)
     processes, shares = choose(candidates(runs), data)
-    integrals = [process.integrate(mixture.centres, mixture.factors) for process in processes]
     if len(runs) == 1:
         mean, covariance = mixture.link_log_joint, runs[0].expected_log_joint_covariance
     else:
+        integrals = [process.integrate(mixture.centres, mixture.factors) for process in processes]
         means, covariances = zip(*integrals, strict=True)
         mean, covariance = _moments(np.array(means), np.array(covariances), shares)
     return Pooled(mean, covariance, processes, shares, data.size, everything.size - data.size)
@@ -165,7 +165,7 @@ def near_the_top(data: Data) -> Data:
 
 
 def candidates(runs: Sequence[Run]) -> list[Prior]:
-    """Priors in link space: hyperparameter samples of every run, evenly thinned to 80 in all."""
+    """Priors in link space: every run's hyperparameter samples, thinned evenly to about 40."""
     with_surrogate = [run for run in runs if run.surrogate is not None]
     each = max(1, _CANDIDATES // len(with_surrogate))
     found = []
@@ -196,7 +196,8 @@ def _own_data(run: Run) -> Data:
     map_, surrogate = run.transform, run.surrogate
     noise = None if surrogate is None else surrogate.noise_variance.mean(axis=0)
     if run.evaluations is None or (run.is_noisy and run.evaluations.sds is None):
-        assert surrogate is not None and noise is not None
+        assert surrogate is not None  # `why_not_pool` made sure
+        assert noise is not None
         points = map_.centre + surrogate.inputs @ map_.matrix.T
         values = surrogate.values - map_.log_volume
         return Data(points, values, np.broadcast_to(noise, values.shape))

@@ -170,10 +170,20 @@ class StackedPosterior:
             f"{e.headline_reason})",
             f"  raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
             f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
+            *self._pooled_lines(),
             f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
             f"Weights       within {s.gap:.4f} nats of the best of their kind ({self.target}), "
             f"which lies in [{s.lower:.4f}, {s.upper:.4f}]",
             f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
+        ]
+
+    def _pooled_lines(self) -> list[str]:
+        e = self.evidence
+        if e.pooled is None:
+            return []
+        return [
+            f"  pooled evaluations: ELBO {e.pooled_elbo:.4f} (selection of {e.selection:.4f} taken "
+            f"off), divergence from the posterior {e.divergence:.4f}; log evidence {e.pooled:.4f}"
         ]
 
     def _parameter_lines(self) -> list[str]:

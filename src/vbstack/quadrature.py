@@ -6,14 +6,14 @@ A process has a prior, f ~ GP(m, k), with full matrices W (D, D) and P (D, D):
 
 A run's kernel has W = diag(1/ℓ) in the run's space. Under the affine map to another space it stays
 of this form. In *kernel coordinates* v = W x a Gaussian N(μ, F Fᵀ) has covariance S = WF(WF)ᵀ, and
-its integrals are (DESIGN: "Pooling"; Rasmussen & Ghahramani 2003, O'Hagan 1991)
+its integrals are (O'Hagan 1991)
 
     z_j(x)  = E_j[k(x, ·)]        = σ_f² |1 + S_j|^-½ exp(−½ (v − Wμ_j)ᵀ (1 + S_j)⁻¹ (v − Wμ_j))
     κ_jk    = E_j E_k[k(·, ·)]    = σ_f² |1 + S_j + S_k|^-½ exp(−½ Δᵀ (1 + S_j + S_k)⁻¹ Δ)
     E_j[m]  = m0 − ½ [(μ_j − c)ᵀ P (μ_j − c) + tr P F_j F_jᵀ]
 
 **Conditioning.** n evaluations y = f(x) + noise, with variances N = diag(ν_i), are taken through a
-pivoted Cholesky factor of the kernel matrix, K ≈ G Gᵀ with G (n, m), that stops when no evaluation's
+pivoted Cholesky factor of the kernel matrix, K ≈ G Gᵀ with G (n, m), that stops when no point's
 prior variance is short of k(x_i, x_i) by more than a fraction of its noise variance ν_i. In the
 features g(x) = L⁻¹ k(pivots, x), L = chol K(pivots, pivots), f is a linear model:
 
@@ -80,7 +80,9 @@ class Prior:
         v, middle = points @ self.whitener.T, centres @ self.whitener.T
         squares = np.zeros((len(centres), len(points)))
         for row in range(points.shape[1]):
-            whitened = inverse[:, row] @ v.T - np.einsum("kd,kd->k", inverse[:, row], middle)[:, None]
+            whitened = (
+                inverse[:, row] @ v.T - np.einsum("kd,kd->k", inverse[:, row], middle)[:, None]
+            )
             squares += np.square(whitened, out=whitened)
         log_height = np.log(np.einsum("kdd->kd", inverse)).sum(axis=1)
         return np.asarray(self.variance * np.exp(log_height[:, None] - 0.5 * squares))
@@ -157,12 +159,22 @@ class Process:
         mean = self.prior.expected_mean(centres, factors) + features @ self.coefficients
         return mean, 0.5 * (covariance + covariance.T)
 
-    def mean_of(self, points: Array, shares: Array) -> tuple[float, float]:
-        """Mean and variance of Σ_n s_n f(x_n), the part missed by the features left out."""
-        features = shares @ self._features(self.prior.kernel(points, self.pivots))
-        spread = solve_triangular(self.information, features, lower=True, check_finite=False)
-        mean = float(shares @ self.prior.mean(points) + features @ self.coefficients)
-        return mean, float(spread @ spread)
+    def average(self, points: Array, shares: Array) -> tuple[float, float, float]:
+        """Of Σ_n s_n f(x_n): its mean, its variance, and how far selection has raised it.
+
+        The last is what shares s ∝ exp(f̂) gain from the evaluations' noise e. f̂ is linear in e,
+        with noise covariance E = g(x)ᵀ (B⁻¹ − B⁻²) g(x'), and by Stein's lemma
+
+            E[Σ_n s_n (f̂ − E f̂)(x_n)] = Σ_nm E[∂s_n/∂f̂_m] E_nm = Σ_n s_n E_nn − Σ_nm s_n s_m E_nm
+        """
+        features = self._features(self.prior.kernel(points, self.pivots))
+        spread = solve_triangular(self.information, features.T, lower=True, check_finite=False)
+        again = solve_triangular(self.information, spread, lower=True, trans=1, check_finite=False)
+        noise = np.square(spread).sum(axis=0) - np.square(again).sum(axis=0)
+        common = float(np.square(spread @ shares).sum())
+        selection = float(shares @ noise) - (common - float(np.square(again @ shares).sum()))
+        mean = shares @ (self.prior.mean(points) + features @ self.coefficients)
+        return float(mean), common, selection
 
     def _features(self, kernel: Array) -> Array:
         """L⁻¹ k(pivots, ·), as rows (n, m)."""
@@ -180,7 +192,7 @@ def condition(
 ) -> Process:
     """The process given evaluations `values` (n,) at `inputs` (n, D), with noise variances (n,).
 
-    `tolerance` is the fraction of a noise variance that may be missed; `max_rank` limits the pivots.
+    `tolerance` is the fraction of a noise variance that may be missed; `max_rank` limits pivots.
     """
     pivots, factor = _pivots(prior, inputs, noise_variance, tolerance, max_rank)
     kernel = prior.kernel(inputs, pivots)
