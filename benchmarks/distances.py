@@ -18,7 +18,7 @@ def mmtv(p: Array, q: Array) -> float:
 
 
 def gskl(p: Array, q: Array) -> float:
-    """Symmetrised Kullback–Leibler divergence of the Gaussians with the samples' moments, over 2 D."""
+    """Symmetrised KL divergence, over 2 D, of the Gaussians with the samples' moments."""
     moments = [(sample.mean(axis=0), np.cov(sample, rowvar=False)) for sample in (p, q)]
     return float(np.sum(kl_div_mvn(*moments[0], *moments[1])) / (2 * p.shape[1]))
 

@@ -1,8 +1,8 @@
-"""What pooling the evaluations brings: `python -m benchmarks.pooling [--archives DIR] [--workers 2]`.
+"""What pooling the evaluations brings: `python -m benchmarks.pooling [--archives DIR]`.
 
-Random subsets of archived noisy runs are stacked with the runs' own values and with pooled ones, and
-judged by the truth: bias (estimate − ELBO of the same stack under the exact log density), error of
-the log evidence, MMTV, GsKL, and whether the stated error covers the log evidence. At the sizes
+Random subsets of archived noisy runs are stacked with the runs' own values and with pooled ones,
+and judged by the truth: bias (estimate − ELBO of the same stack under the exact log density), error
+of the log evidence, MMTV, GsKL, and whether the stated error covers the log evidence. At the sizes
 given by `--variant-sizes` the rejected variants are measured too. `--archives` names a folder with
 `<problem>.npz` or with a run store `<problem>/`. `--pyvbmc N` also stacks N subsets of ten runs
 with pyvbmc's own S-VBMC, in an environment that has torch. `--exact` measures noiseless runs
@@ -57,7 +57,7 @@ class Task:
 
 @cache
 def usable_runs(problem: str, archives: str) -> tuple[Run, ...]:
-    """The runs that pass the screen, from an archive or a store; exact ones with surrogates first."""
+    """The runs that pass the screen, from an archive or a store; exact ones gain surrogates."""
     folder = Path(archives)
     if (folder / problem).is_dir():
         runs = list(RunStore(folder / problem).runs().values())
