@@ -23,7 +23,7 @@ REFIT_POINTS = 500
 
 def own_hyperparameters(runs: Sequence[Run]) -> Array:
     """(a) Each run's hyperparameters (its middle sample), conditioned on everyone's evaluations."""
-    mixture, data = Mixture.from_runs(runs), near_the_top(gather(runs))
+    mixture, data = Mixture.from_runs(runs), near_the_top(gather(runs), candidates(runs))
     result = np.empty(mixture.size)
     for m, prior in enumerate(_middle_priors(runs)):
         mine = mixture.owner == m
@@ -38,9 +38,10 @@ def refitted(runs: Sequence[Run]) -> Array:
     Started at the best candidate; length scales, output scale and the mean's height are refitted
     on 500 evaluations.
     """
-    mixture, data = Mixture.from_runs(runs), near_the_top(gather(runs))
+    mixture, priors = Mixture.from_runs(runs), candidates(runs)
+    data = near_the_top(gather(runs), priors)
     some = data.at(np.unique(np.linspace(0, data.size - 1, REFIT_POINTS).astype(int)))
-    start = choose(candidates(runs), data)[0][0].prior
+    start = choose(priors, data)[0][0].prior
 
     def changed(theta: Array) -> Prior:
         return replace(
