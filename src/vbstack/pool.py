@@ -118,19 +118,22 @@ def why_not_pool(runs: Sequence[Run]) -> str:
     return ""
 
 
-def pool(runs: Sequence[Run]) -> Pooled:
+def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
     """Every component's expected log-joint given all runs' evaluations; no new evaluation is made.
 
-    A single run is left as it is: there is nothing to pool, and its own engine knew best.
+    Evaluations of runs in `also` count too, though their components do not: a run that failed to
+    converge has evaluated the same log density. Those that cannot be used are passed over. A single
+    run is left as it is: there is nothing to pool, and its own engine knew best.
     """
     reason = why_not_pool(runs)
     if reason:
         raise ValueError(f"the evaluations cannot be pooled: {reason}; use evaluations='own'")
     mixture = Mixture.from_runs(runs)
-    everything, priors = gather(runs), candidates(runs)
+    sources = [*runs, *(run for run in also if not why_not_pool([runs[0], run]))]
+    everything, priors = gather(sources), candidates(sources)
     data = near_the_top(everything, priors)
     processes, shares = choose(priors, data)
-    if len(runs) == 1:
+    if len(sources) == 1:
         mean, covariance = mixture.link_log_joint, runs[0].expected_log_joint_covariance
     else:
         integrals = [process.integrate(mixture.centres, mixture.factors) for process in processes]

@@ -43,7 +43,7 @@ def stack(
         One weight per component; one per run, keeping its own proportions; or 1/M each.
     evaluations : "auto", "own" or "pooled"
         What each component's expected log-joint rests on: its own run's evaluations, or those of
-        all runs. "auto" pools when the log density is noisy and the runs kept what it takes.
+        all runs, dropped ones included. "auto" pools when the log density is noisy and the runs kept what it takes.
     tolerance : float
         Nats within which the weights are to be certified as the best.
     max_draws : int
@@ -66,7 +66,7 @@ def stack(
     kept, dropped = apply_screen(runs, screen)
     stacked = tuple(runs[index] for index in kept)
     mixture = judged = Mixture.from_runs(stacked)
-    pooled, why_not = _pool(stacked, evaluations)
+    pooled, why_not = _pool(stacked, [runs[d.index] for d in dropped], evaluations)
     if pooled is not None:
         judged = replace(mixture, link_log_joint=pooled.link_log_joint)
     target = Target.of(weights, mixture, [run.elbo for run in stacked])
@@ -86,16 +86,18 @@ def stack(
     return StackedPosterior(stacked, kept, dropped, weights, solution, result)
 
 
-def _pool(runs: Sequence[Run], evaluations: str) -> tuple[Pooled | None, str]:
+def _pool(
+    runs: Sequence[Run], dropped: Sequence[Run], evaluations: str
+) -> tuple[Pooled | None, str]:
     """The pooled log-joints, or none and the reason why a noisy stack does without."""
     if evaluations == "own":
         return None, "own ones were asked for"
     if evaluations == "pooled":
-        return pool(runs), ""
+        return pool(runs, dropped), ""
     if not any(run.is_noisy for run in runs):
         return None, ""
     why_not = why_not_pool(runs)
-    return (None, why_not) if why_not else (pool(runs), "")
+    return (None, why_not) if why_not else (pool(runs, dropped), "")
 
 
 def _check_settings(

@@ -64,6 +64,19 @@ def test_pooled_values_of_exact_runs_agree_with_their_own_within_their_error():
     assert np.abs(scores[heavy]).max() < 4
 
 
+def test_evaluations_of_dropped_runs_count(noisy):
+    without, extra = pool(noisy[:2]), pool(noisy[:2], noisy[2:])
+    assert extra.link_log_joint.shape == without.link_log_joint.shape
+    total = sum(len(run.evaluations.values) for run in noisy)
+    assert extra.evaluations + extra.left_out == total
+    weights = Mixture.from_runs(noisy[:2]).naive_weights
+    assert weights @ extra.covariance @ weights < weights @ without.covariance @ weights
+    failed = replace(noisy[2], converged=False)
+    posterior = stack([*noisy[:2], failed], tolerance=0.1)
+    assert len(posterior.runs) == 2
+    assert posterior.evidence.pooled_sd < stack(noisy[:2], tolerance=0.1).evidence.pooled_sd
+
+
 def test_far_low_density_evaluations_are_left_out(noisy):
     evaluations = noisy[0].evaluations
     values = evaluations.values.copy()
