@@ -43,7 +43,8 @@ def stack(
         One weight per component; one per run, keeping its own proportions; or 1/M each.
     evaluations : "auto", "own" or "pooled"
         What each component's expected log-joint rests on: its own run's evaluations, or those of
-        all runs, dropped ones included. "auto" pools when the log density is noisy and the runs kept what it takes.
+        all runs, dropped ones included. "auto" pools when the log density is noisy and the runs
+        kept what it takes.
     tolerance : float
         Nats within which the weights are to be certified as the best.
     max_draws : int
