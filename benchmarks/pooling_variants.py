@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from vbstack import Mixture, Run, pool
-from vbstack.pool import Data, candidates, choose, gather, near_the_top
+from vbstack.pool import Data, gather, near_the_top
 from vbstack.quadrature import Prior, Process, condition, priors_of
 
 Array = NDArray[np.float64]
@@ -23,7 +23,7 @@ REFIT_POINTS = 500
 
 def own_hyperparameters(runs: Sequence[Run]) -> Array:
     """(a) Each run's hyperparameters (its middle sample), conditioned on everyone's evaluations."""
-    mixture, data = Mixture.from_runs(runs), near_the_top(gather(runs), candidates(runs))
+    mixture, data = Mixture.from_runs(runs), near_the_top(gather(runs), runs)[0]
     result = np.empty(mixture.size)
     for m, prior in enumerate(_middle_priors(runs)):
         mine = mixture.owner == m
@@ -38,10 +38,10 @@ def refitted(runs: Sequence[Run]) -> Array:
     Started at the best candidate; length scales, output scale and the mean's height are refitted
     on 500 evaluations.
     """
-    mixture, priors = Mixture.from_runs(runs), candidates(runs)
-    data = near_the_top(gather(runs), priors)
+    mixture = Mixture.from_runs(runs)
+    data, priors = near_the_top(gather(runs), runs)
     some = data.at(np.unique(np.linspace(0, data.size - 1, REFIT_POINTS).astype(int)))
-    start = choose(priors, data)[0][0].prior
+    start = priors[0]
 
     def changed(theta: Array) -> Prior:
         return replace(

@@ -38,7 +38,7 @@ TOLERANCE = 1e-3  # share of a noise variance that the low-rank factor may miss
 MAX_RANK = 1000
 EXACT_VARIANCE = 1e-5  # of an exact evaluation: what VBMC gives its kernel for stability
 _CANDIDATES, _SCORING_POINTS = 40, 500
-_KEPT = 6  # processes that are conditioned on everything
+_KEPT = 4  # processes that are conditioned on everything
 
 
 @dataclass(frozen=True)
@@ -130,9 +130,9 @@ def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
         raise ValueError(f"the evaluations cannot be pooled: {reason}; use evaluations='own'")
     mixture = Mixture.from_runs(runs)
     sources = [*runs, *(run for run in also if not why_not_pool([runs[0], run]))]
-    everything, priors = gather(sources), candidates(sources)
-    data = near_the_top(everything, priors)
-    processes, shares = choose(priors, data)
+    everything = gather(sources)
+    data, priors = near_the_top(everything, sources)
+    processes, shares = weighed(priors[:_KEPT], data)
     if len(sources) == 1:
         mean, covariance = mixture.link_log_joint, runs[0].expected_log_joint_covariance
     else:
@@ -156,19 +156,21 @@ def gather(runs: Sequence[Run]) -> Data:
     )
 
 
-def near_the_top(data: Data, priors: Sequence[Prior]) -> Data:
+def near_the_top(data: Data, runs: Sequence[Run]) -> tuple[Data, list[Prior]]:
     """The evaluations at which the log density is within 10 D nats of its 90 % quantile.
 
     A stationary kernel cannot follow both the posterior and values thousands of nats below it: with
     them, length scales grow and the posterior's shape is smoothed away. The cut is made by values
     that a first process predicts: cut by the noisy values themselves, the points left at the edge
     are the lucky ones, and the raised edge lowered the fit inside by 0.07 nats on the noisy ring.
+    Also returned are the runs' priors, those that fit best first.
     """
     floor = float(np.quantile(data.values, 0.9)) - DEPTH * data.points.shape[1]
     noise_sd = float(np.sqrt(np.median(data.noise_variance)))
     window = data.at(data.values > floor - EDGE_SDS * noise_sd)
-    first = choose(priors, window, most=1)[0][0]
-    return window.at(first.predict(window.points)[0] > floor)
+    priors = best_first(candidates(runs), window)
+    predicted, _ = window.conditioned(priors[0]).predict(window.points)
+    return window.at(predicted > floor), priors
 
 
 def candidates(runs: Sequence[Run]) -> list[Prior]:
@@ -184,17 +186,21 @@ def candidates(runs: Sequence[Run]) -> list[Prior]:
     return found
 
 
-def choose(
-    priors: Sequence[Prior], data: Data, most: int = _KEPT
-) -> tuple[tuple[Process, ...], Array]:
-    """The processes, at most `most`, whose priors fit best, and their probabilities."""
+def best_first(priors: Sequence[Prior], data: Data) -> list[Prior]:
+    """The priors by the log density of the evaluations under them, on a subset of 500."""
     some = np.unique(np.linspace(0, data.size - 1, _SCORING_POINTS).astype(int))
-    subset = data.at(some)
-    scores = np.array([subset.conditioned(prior).log_evidence for prior in priors])
-    best = np.argsort(-scores, kind="stable")[:most]
-    processes = [data.conditioned(priors[index]) for index in best]
-    evidence = np.array([process.log_evidence for process in processes])
-    shares = np.exp(evidence - evidence.max())
+    scores = [data.at(some).conditioned(prior).log_evidence for prior in priors]
+    return [priors[index] for index in np.argsort(scores, kind="stable")[::-1]]
+
+
+def weighed(priors: Sequence[Prior], data: Data) -> tuple[tuple[Process, ...], Array]:
+    """The processes with these priors given all evaluations, best first, and their probabilities.
+
+    Those with a probability below 0.001 are left out.
+    """
+    processes = [data.conditioned(prior) for prior in priors]
+    scores = np.array([process.log_evidence for process in processes])
+    shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     kept = [index for index in np.argsort(-shares, kind="stable") if shares[index] > 1e-3]
     return tuple(processes[index] for index in kept), shares[kept] / shares[kept].sum()

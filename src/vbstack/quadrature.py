@@ -40,7 +40,7 @@ Index = NDArray[np.int64]
 
 EXACT = 1e-12  # fraction of the noise variance at which a factor counts as complete
 _ROUNDING = 1e-13  # fraction of σ_f² below which a pivot would be rounding error
-_PIVOT_POINTS = 2000  # points among which pivots are sought; they are spread over all of them
+_PIVOT_POINTS = 1500  # points among which pivots are sought; they are spread over all of them
 _CHUNK_VALUES = 2_000_000  # values of one temporary array: 16 MB
 
 
