@@ -273,6 +273,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pyvbmc", type=int, default=0)
     parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--name", default=None, help="of the files in results/")
     parser.add_argument("--cost", action="store_true", help="measure time and memory only")
     arguments = parser.parse_args()
     problems = arguments.problem or (["gmm"] if arguments.exact else ["gmm_noisy", "ring_noisy"])
@@ -289,7 +290,7 @@ def main() -> None:
             rows += found
             print(f"{count} of {len(todo)} subsets", flush=True)
     lucks = [luck(problem, arguments.archives) for problem in problems]
-    name = "pooling_exact" if arguments.exact else "pooling"
+    name = arguments.name or ("pooling_exact" if arguments.exact else "pooling")
     print(report(name, rows, lucks, costs, machine()))
 
 
