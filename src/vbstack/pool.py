@@ -33,7 +33,7 @@ from vbstack.run import Run
 Array = NDArray[np.float64]
 
 DEPTH = 10.0  # nats per dimension below the top, beyond which evaluations are left out
-EDGE_SDS = 4.0  # noise standard deviations beyond that at which a value may still be above it
+EDGE_SDS = 4.0  # noise standard deviations by which a value may be on the wrong side of that
 TOLERANCE = 1e-3  # share of a noise variance that the low-rank factor may miss
 MAX_RANK = 1000
 EXACT_VARIANCE = 1e-5  # of an exact evaluation: what VBMC gives its kernel for stability
@@ -111,7 +111,7 @@ def why_not_pool(runs: Sequence[Run]) -> str:
     for index, run in enumerate(runs):
         if not run.transform.link.same_as(link):
             return f"run {index} has another link than run 0, so no affine map relates their spaces"
-        if run.surrogate is None and (run.evaluations is None or run.is_noisy != _has_sds(run)):
+        if run.surrogate is None and not _knows_its_noise(run):
             return f"run {index} has neither a surrogate nor evaluations with their noise"
     if all(run.surrogate is None for run in runs):
         return "no run has a surrogate, so nothing is known about the kernel"
@@ -162,15 +162,16 @@ def near_the_top(data: Data, runs: Sequence[Run]) -> tuple[Data, list[Prior]]:
     A stationary kernel cannot follow both the posterior and values thousands of nats below it: with
     them, length scales grow and the posterior's shape is smoothed away. The cut is made by values
     that a first process predicts: cut by the noisy values themselves, the points left at the edge
-    are the lucky ones, and the raised edge lowered the fit inside by 0.07 nats on the noisy ring.
-    Also returned are the runs' priors, those that fit best first.
+    are the lucky ones, and the raised edge lowers the fit inside. Also returned are the runs'
+    priors, those that fit best first.
     """
     floor = float(np.quantile(data.values, 0.9)) - DEPTH * data.points.shape[1]
     noise_sd = float(np.sqrt(np.median(data.noise_variance)))
     window = data.at(data.values > floor - EDGE_SDS * noise_sd)
     priors = best_first(candidates(runs), window)
     predicted, _ = window.conditioned(priors[0]).predict(window.points)
-    return window.at(predicted > floor), priors
+    surely = window.values > floor + EDGE_SDS * noise_sd
+    return window.at(surely | (predicted > floor)), priors
 
 
 def candidates(runs: Sequence[Run]) -> list[Prior]:
@@ -210,7 +211,7 @@ def _own_data(run: Run) -> Data:
     """One run's evaluations in link space; the surrogate's own where the run kept no others."""
     map_, surrogate = run.transform, run.surrogate
     noise = None if surrogate is None else surrogate.noise_variance.mean(axis=0)
-    if run.evaluations is None or (run.is_noisy and run.evaluations.sds is None):
+    if run.evaluations is None or not _knows_its_noise(run):
         assert surrogate is not None  # `why_not_pool` made sure
         assert noise is not None
         points = map_.centre + surrogate.inputs @ map_.matrix.T
@@ -227,8 +228,11 @@ def _own_data(run: Run) -> Data:
     return Data(y, values[usable] + map_.link.log_jacobian(y), variances)
 
 
-def _has_sds(run: Run) -> bool:
-    return run.evaluations is not None and run.evaluations.sds is not None
+def _knows_its_noise(run: Run) -> bool:
+    """Whether the run kept its evaluations, and their standard deviations if they are noisy."""
+    if run.evaluations is None:
+        return False
+    return run.evaluations.sds is not None or not run.is_noisy
 
 
 def _moments(means: Array, covariances: Array, shares: Array) -> tuple[Array, Array]:
