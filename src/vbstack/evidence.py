@@ -4,10 +4,11 @@
 variance v. On draws x_n of the stack q, with r_n ∝ exp(f̂(x_n)) / q(x_n) that sum to one, it yields
 two corrections. What the weights still gained from noise, by Stein's lemma (`Process.average`):
 
-    ELBO of the stack ≈ Σ_j w_j Ī_j + H[q] − selection,   selection = ½ of Stein's ± ½ of it
+    ELBO of the stack ≈ Σ_j w_j Ī_j + H[q] − selection,   selection = ¼ of Stein's ± ½ of it
 
 A posterior mean under the right prior needs no such correction, one under a vacuous prior all of
-it; measured biases lie between (`docs/pooling.md`), so half is taken and half counts as error.
+it, and adaptive evaluations push the other way. A quarter leaves equal and opposite biases on the
+two problems measured (`docs/pooling.md`).
 
 And the distance from the ELBO to the log evidence. E log ∫ exp f exceeds log ∫ exp f̂ by half the
 variance of f within the posterior, to second order:
@@ -32,7 +33,7 @@ from vbstack.weights import WeightSolution
 Array = NDArray[np.float64]
 
 CORRECTION_DRAWS = 4096
-SELECTION_SHARE = 0.5
+SELECTION_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def corrections(
     """Both corrections on common draws; p is known through the process only.
 
     Importance ratios are cut at √n times their mean (Ionides 2008). The second-order term is an
-    expectation over what is not known: half of it counts as error.
+    expectation over what is not known: half of it counts as error, as does half of Stein's.
     """
     link = mixture.links[0]
     x = mixture.sample(weights, CORRECTION_DRAWS, rng)
@@ -191,11 +192,10 @@ def corrections(
     known = float(np.log(ratio.mean()) + log_ratio.max() - log_ratio.mean())
     share = ratio / ratio.sum()
     common, gained = pooled.average(y, share)
-    selection = SELECTION_SHARE * gained
     unknown = 0.5 * max(0.0, float(share @ variance) - common)
     monte_carlo = np.std(ratio / ratio.mean() - log_ratio) / np.sqrt(len(ratio))
-    sd = np.sqrt(selection**2 + (0.5 * unknown) ** 2 + monte_carlo**2)
-    return Corrections(selection, known + unknown, float(sd))
+    sd = np.sqrt((0.5 * gained) ** 2 + (0.5 * unknown) ** 2 + monte_carlo**2)
+    return Corrections(SELECTION_SHARE * gained, known + unknown, float(sd))
 
 
 def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[str, str]:
