@@ -47,7 +47,14 @@ def test_archived_runs_are_all_different():
         assert [run.seed for run in runs] == [seed_of(m) for m in range(len(runs))]
 
 
-BOXES = {"ring": 0.3, "gmm": 0.8, "gmm_noisy": 0.8, "banana6": 1.2, "banana10": 1.6}
+BOXES = {
+    "ring": 0.3,
+    "ring_noisy": 0.3,
+    "gmm": 0.8,
+    "gmm_noisy": 0.8,
+    "banana6": 1.2,
+    "banana10": 1.6,
+}
 
 
 @pytest.mark.parametrize("name", sorted(PROBLEMS))
