@@ -221,7 +221,8 @@ def tasks(arguments: argparse.Namespace, problem: str) -> list[Task]:
             subset = rng.choice(len(runs), size, replace=False)
             if not set(subset) & set(with_surrogate):
                 subset[0] = rng.choice(with_surrogate)
-            variants = size in arguments.variant_sizes
+            # The variants need every run's surrogate.
+            variants = size in arguments.variant_sizes and set(subset) <= set(with_surrogate)
             peers = size == 10 and repeat < arguments.pyvbmc
             indices = tuple(int(index) for index in subset)
             found.append(Task(problem, arguments.archives, indices, variants, peers))

@@ -257,7 +257,7 @@ def _pivots(
     chosen: list[int] = []
     while len(chosen) < rank:
         best = int(np.argmax(missed / enough))
-        if missed[best] <= enough[best]:
+        if chosen and missed[best] <= enough[best]:  # one pivot at least, however loud the noise
             break
         column = prior.variance * np.exp(-0.5 * np.square(v - v[best]).sum(axis=1))
         column -= g[:, : len(chosen)] @ g[best, : len(chosen)]

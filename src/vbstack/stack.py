@@ -98,7 +98,8 @@ def _pool(
         return pool(runs, dropped), ""
     if not any(run.is_noisy for run in runs):
         return None, ""
-    why_not = why_not_pool(runs)
+    alone = len(runs) + len(dropped) == 1
+    why_not = "there is only one run" if alone else why_not_pool(runs)
     return (None, why_not) if why_not else (pool(runs, dropped), "")
 
 

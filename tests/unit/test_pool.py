@@ -41,6 +41,9 @@ def test_a_single_run_keeps_its_own_values(noisy):
     pooled = pool([run])
     assert np.array_equal(pooled.link_log_joint, Mixture.from_runs([run]).link_log_joint)
     assert np.array_equal(pooled.covariance, run.expected_log_joint_covariance)
+    evidence = stack([run], tolerance=0.1).evidence
+    assert evidence.headline_method == "capped_components"
+    assert "only one run" in evidence.headline_reason
 
 
 def test_pooled_log_joints_are_nearer_the_truth_than_the_runs_own(noisy):

@@ -123,6 +123,13 @@ def test_evidence_and_posterior_equal_the_textbook_ones():
     )
 
 
+def test_a_kernel_far_below_the_noise_leaves_the_mean():
+    faint = prior(variance=1e-9)
+    process = condition(faint, np.zeros((1, 2)), np.ones(1), np.ones(1), tolerance=1e-3)
+    mean, _ = process.integrate(*gaussians(3))
+    assert mean == pytest.approx(faint.expected_mean(*gaussians(3)), abs=1e-6)
+
+
 def test_fewer_pivots_only_add_uncertainty():
     rng = np.random.default_rng(7)
     inputs = rng.normal(size=(200, 2))
