@@ -7,55 +7,14 @@ sees of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from vbstack import Problem
-
-Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class BenchmarkProblem:
-    """A target with known answers.
-
-    `log_density` takes one point (D,) and returns a float, as VBMC wants it; `log_densities` takes
-    rows (n, D). `sample(n, rng)` draws from the normalised target exactly. `noise_sd` is the
-    standard deviation of the Gaussian noise that a run sees on every value.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    log_densities: Callable[[Array], Array]
-    sample: Callable[[int, np.random.Generator], Array]
-    log_evidence: float
-    plausible_lower_bounds: Array
-    plausible_upper_bounds: Array
-    noise_sd: float = 0.0
-
-    def log_density(self, x: Array) -> float:
-        return float(self.log_densities(np.atleast_2d(x))[0])
-
-    def noisy_log_density(self, x: Array, *, rng: np.random.Generator) -> tuple[float, float]:
-        return self.log_density(x) + self.noise_sd * rng.standard_normal(), self.noise_sd
-
-    def problem(self) -> Problem:
-        """What a run sees: the log density, with the record's noise on every value."""
-        noisy = self.noise_sd > 0
-        return Problem(
-            log_density=self.noisy_log_density if noisy else self.log_density,
-            plausible_lower_bounds=self.plausible_lower_bounds,
-            plausible_upper_bounds=self.plausible_upper_bounds,
-            names=self.names,
-            noisy=noisy,
-        )
-
-    @property
-    def dimension(self) -> int:
-        return len(self.names)
+from benchmarks import multisensory
+from benchmarks.record import Array, BenchmarkProblem
 
 
 def gmm() -> BenchmarkProblem:
@@ -154,6 +113,7 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "ring": ring,
     "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
     "ring_noisy": lambda: replace(ring(), name="ring_noisy", noise_sd=3.0),
+    "multisensory": multisensory.benchmark,
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.make_runs import archive
-from benchmarks.problems import PROBLEMS, BenchmarkProblem
+from benchmarks.problems import PROBLEMS
+from benchmarks.record import BenchmarkProblem
 from vbstack import StackedPosterior, load_runs, stack
 
 OUTPUT = Path("demo-results")
