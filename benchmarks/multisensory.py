@@ -7,15 +7,7 @@ from __future__ import annotations
 
 import os
 
-from benchmarks.multisensory_model import (
-    LOWER,
-    NAMES,
-    PLAUSIBLE_LOWER,
-    PLAUSIBLE_UPPER,
-    UPPER,
-    read_session,
-    simulated,
-)
+from benchmarks.multisensory_model import BOX, NAMES, read_session, simulated
 from benchmarks.multisensory_truth import reference_of
 from benchmarks.record import BenchmarkProblem
 from benchmarks.reference import REFERENCES, Reference
@@ -37,11 +29,11 @@ def benchmark(
         session.log_densities,
         reference.sample,
         reference.log_evidence,
-        PLAUSIBLE_LOWER,
-        PLAUSIBLE_UPPER,
+        BOX.plausible_lower,
+        BOX.plausible_upper,
         noise_sd,
-        LOWER,
-        UPPER,
+        BOX.lower,
+        BOX.upper,
         reference,
     )
 

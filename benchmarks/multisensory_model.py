@@ -18,37 +18,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from benchmarks.reference import Array
+from benchmarks.priors import Array, Box
 
 NAMES = ("sigma_vis_1", "sigma_vis_2", "sigma_vis_3", "sigma_vest", "lapse", "kappa")
-LOWER = np.array([0.5, 0.5, 0.5, 0.5, 0.005, 0.25])
-UPPER = np.array([80.0, 80.0, 80.0, 80.0, 0.5, 180.0])
-PLAUSIBLE_LOWER = np.array([1.0, 1.0, 1.0, 1.0, 0.01, 1.0])
-PLAUSIBLE_UPPER = np.array([40.0, 40.0, 40.0, 40.0, 0.2, 45.0])
+# Degrees, except the lapse rate: hard, plausible, plausible, hard.
+BOX = Box.of(*4 * [(0.5, 1.0, 40.0, 80.0)], (0.005, 0.01, 0.2, 0.5), (0.25, 1.0, 45.0, 180.0))
 
 # Of the simulated participant; trials per level and the design are those of a real session.
 TRUTH = np.array([4.0, 4.0, 9.0, 5.0, 0.03, 10.0])
 TRIALS = (372, 374, 323)
 DISPARITIES = np.array([0, 0, -5, 5, -10, 10, -20, 20, -40, 40], dtype=float)
 MIDPOINTS = np.arange(-25.0, 26.0, 5.0)
-
-
-def log_priors(x: Array, parameters: int | slice = slice(None)) -> Array:
-    """Log prior density of each parameter, the shape of x; its last axis goes over `parameters`.
-
-    Spline-trapezoidal: flat between the plausible bounds, and from there to the hard bounds
-    3z² − 2z³ with z falling from one to zero (`pyvbmc.priors.SplineTrapezoidal`).
-    """
-    lower, upper, plausible_lower, plausible_upper = (
-        bound[parameters] for bound in (LOWER, UPPER, PLAUSIBLE_LOWER, PLAUSIBLE_UPPER)
-    )
-    rise = (x - lower) / (plausible_lower - lower)
-    fall = (upper - x) / (upper - plausible_upper)
-    z = np.clip(np.minimum(rise, fall), 0.0, 1.0)
-    with np.errstate(divide="ignore"):
-        return np.log(z * z * (3.0 - 2.0 * z)) - np.log(
-            0.5 * (plausible_upper - plausible_lower + upper - lower)
-        )
 
 
 @dataclass(frozen=True)
@@ -83,11 +63,11 @@ class Session:
 
     def log_densities(self, x: Array) -> Array:
         """Log joint (n,) at rows (n, 6); −∞ at and beyond the hard bounds."""
-        inside = ((x > LOWER) & (x < UPPER)).all(axis=1)
+        inside = BOX.inside(x)
         values = np.full(len(x), -np.inf)
         x = x[inside]
         s = np.hypot(x[:, :3], x[:, 3:4])
-        values[inside] = log_priors(x).sum(axis=1) + sum(
+        values[inside] = BOX.log_priors(x).sum(axis=1) + sum(
             self.log_likelihood(level, s[:, level], x[:, 4], x[:, 5]) for level in range(3)
         )
         return values

@@ -17,8 +17,9 @@ import numpy as np
 from scipy.interpolate import PchipInterpolator
 from scipy.special import xlogy
 
-from benchmarks.multisensory_model import Session, log_priors
-from benchmarks.reference import Array, Reference
+from benchmarks.multisensory_model import BOX, Session
+from benchmarks.priors import Array
+from benchmarks.reference import Reference
 
 NOISE_BREAKS = (0.5, 1, 2, 3.5, 5, 6.5, 8, 10, 12, 15, 20, 28, 40, 80)
 LAPSE_BREAKS = (0.005, 0.01, 0.02, 0.03, 0.045, 0.06, 0.09, 0.13, 0.2, 0.5)
@@ -48,7 +49,7 @@ class Rule:
         nodes = (ends[:-1, None] + half * (1 + t)).ravel()
         widths = (half * w).ravel()
         edges = np.append(ends[0], ends[0] + np.cumsum(widths))
-        return cls(nodes, widths, edges, widths * np.exp(log_priors(nodes, parameter)))
+        return cls(nodes, widths, edges, widths * np.exp(BOX.part(parameter).log_priors(nodes)))
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def integrate(session: Session, order: int = 5) -> Integral:
     saturated = _saturated(session)
     s = np.hypot(noise.nodes[:, None, None], noise.nodes[:, None])  # (v, σ, 1)
     for k, (node, weight) in enumerate(zip(kappa.nodes, kappa.weights, strict=True)):
-        # f (3, v, σ, λ): the integrand of A_c with its weights; a (3 powers, c, v, λ): A_c, moments.
+        # f (3, v, σ, λ): the integrand of A_c with its weights; a (3 powers, c, v, λ): its sums.
         f = np.array([session.log_likelihood(c, s, lapse.nodes, node) for c in range(3)])
         f = np.exp(f - saturated[:, None, None, None]) * noise.weights[:, None]
         a = np.einsum("pi,cvil->pcvl", powers, f)
@@ -135,8 +136,8 @@ def marginals_of(integral: Integral) -> tuple[Array, Array]:
 def draws_of(session: Session, integral: Integral, n: int, rng: np.random.Generator) -> Array:
     """n draws (n, 6): cells of the rules by their mass, then importance resampling within them.
 
-    A draw uniform in a cell has the density of its node, so its importance weight is the ratio of the
-    joint at the draw to that at the node. Systematic resampling out of 8 n.
+    A draw uniform in a cell has the density of its node, so its importance weight is the ratio of
+    the joint at the draw to that at the node. Systematic resampling out of 8 n.
     """
     nodes, draws = _in_cells(session, integral, 8 * n, rng)
     weights = np.exp(session.log_densities(draws) - session.log_densities(nodes))

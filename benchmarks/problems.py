@@ -13,7 +13,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from benchmarks import multisensory
+from benchmarks import multisensory, neuronal
 from benchmarks.record import Array, BenchmarkProblem
 
 
@@ -114,6 +114,7 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
     "ring_noisy": lambda: replace(ring(), name="ring_noisy", noise_sd=3.0),
     "multisensory": multisensory.benchmark,
+    "neuronal": neuronal.benchmark,
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }

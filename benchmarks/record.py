@@ -19,8 +19,8 @@ class BenchmarkProblem:
 
     `log_density` takes one point (D,) and returns a float, as VBMC wants it; `log_densities` takes
     rows (n, D). `sample(n, rng)` draws from the normalised target: exactly, or out of the draws of
-    a stored reference. `noise_sd` is the standard deviation of the Gaussian noise that a run sees on
-    every value. `lower_bounds` and `upper_bounds` are the hard bounds, None where there are none.
+    a stored reference. `noise_sd` is the standard deviation of the Gaussian noise that a run sees
+    on every value. `lower_bounds` and `upper_bounds` are the hard bounds, None if there are none.
     """
 
     name: str
