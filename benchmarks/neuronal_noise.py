@@ -65,7 +65,10 @@ class Whitener:
     def of(cls, noise: Noise, times: Array) -> Whitener:
         return cls(cholesky(noise.covariance(times), lower=True))
 
+    def whitened(self, residual: Array) -> Array:
+        return solve_triangular(self.factor, residual, lower=True, check_finite=False)
+
     def log_density(self, residual: Array) -> float:
-        white = solve_triangular(self.factor, residual, lower=True, check_finite=False)
+        white = self.whitened(residual)
         half_log_det = np.log(np.diag(self.factor)).sum()
         return float(-0.5 * white @ white - half_log_det - 0.5 * white.size * np.log(2 * np.pi))
