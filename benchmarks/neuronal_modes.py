@@ -37,16 +37,10 @@ class Modes:
         """Somatic voltage (mV) at these times (ms), mirrored stimuli included."""
         resistivity, reversal, conductance, gradient, factor = (float(value) for value in theta)
         scale = np.where(self.dendritic, factor, 1.0)
-        leak = (
-            1e-6
-            * conductance
-            * scale
-            * (1 + np.where(self.dendritic, gradient, 0.0) * self.distances)
-        )
-        root = np.sqrt(1e-5 * scale * self.areas)  # of the capacitance in nF; leaks in µS below
-        matrix = (np.diag(1e-2 * leak * self.areas) + self.axial / resistivity) / np.outer(
-            root, root
-        )
+        slope = np.where(self.dendritic, gradient, 0.0)
+        leaks = 1e-8 * conductance * scale * (1 + slope * self.distances) * self.areas  # µS
+        root = np.sqrt(1e-5 * scale * self.areas)  # of the capacitances in nF
+        matrix = (np.diag(leaks) + self.axial / resistivity) / np.outer(root, root)
         rates, vectors = np.linalg.eigh(matrix)
         strength = np.square(vectors[self.soma] / root[self.soma]) / rates
         decay = -np.log1p(rates * STEP)

@@ -1,8 +1,8 @@
 """The true posterior of the neuronal problem: ensemble MCMC, then importance sampling.
 
-The chain moves in (resistivity, reversal, log conductance, log gradient, factor), where the ridge is
-nearly straight. A mixture of Gaussians fitted to half of its draws, made wider, is the proposal of the
-importance sampling that gives the evidence; its effective sample size says how good it was.
+The chain moves in (resistivity, reversal, log conductance, log gradient, factor), where the ridge
+is nearly straight. A mixture of Gaussians fitted to half of its draws, made wider, is the proposal
+of the importance sampling that gives the evidence; its effective sample size says how good it was.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ class Target:
     def start(self) -> tuple[Array, Array]:
         """Mode and Laplace covariance of the likelihood, from the middle of the plausible box."""
         box, factor = self.joint.box, whitener(self.joint.likelihood.noise)
-        middle = np.sqrt(box.plausible_lower * box.plausible_upper)
-        middle[1] = 0.0
+        middle = (box.plausible_lower + box.plausible_upper) / 2
         middle[LOGS] = np.log(middle[LOGS])
         found = least_squares(
             lambda z: factor.whitened(self.residual(self.parameters(z))),
@@ -72,7 +71,7 @@ def chain(target: Target, rng: np.random.Generator, steps: int = STEPS) -> tuple
     spread = 0.5 * rng.multivariate_normal(np.zeros(5), covariance, WALKERS)
     moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.DESnookerMove(), 0.3)]
     sampler = emcee.EnsembleSampler(WALKERS, 5, target, moves=moves)
-    sampler.random_state = np.random.RandomState(int(rng.integers(2**31))).get_state()  # noqa: NPY002
+    sampler.random_state = np.random.RandomState(int(rng.integers(2**31))).get_state()
     sampler.run_mcmc(mode + spread, BURN_IN + steps)
     time = sampler.get_autocorr_time(discard=BURN_IN, tol=0)
     kept = WALKERS * steps
@@ -92,8 +91,8 @@ class Proposal:
     factors: Array
 
     @classmethod
-    def fitted(cls, draws: Array, rng: np.random.Generator) -> Proposal:
-        """Centres among the draws; each has the covariance of the draws nearest to it, inflated."""
+    def fitted(cls, draws: Array) -> Proposal:
+        """One Gaussian for each piece of the draws along their bend, with inflated covariance."""
         whole = np.linalg.cholesky(np.cov(draws, rowvar=False))
         white = np.linalg.solve(whole, draws.T).T
         order = np.argsort(white @ _longest(white))
@@ -126,7 +125,7 @@ def reference_of(joint: LogJoint) -> Reference:
     rng = np.random.default_rng(5)
     target = Target(joint)
     z, _, words = chain(target, rng)
-    proposal = Proposal.fitted(z[rng.permutation(len(z))[: len(z) // 2]], rng)
+    proposal = Proposal.fitted(z[rng.permutation(len(z))[: len(z) // 2]])
     points = proposal.sample(PROPOSALS, rng)
     log_weights = np.array([target(point) for point in points]) - proposal.log_density(points)
     weights = np.exp(log_weights - log_weights.max())

@@ -1,7 +1,7 @@
 """Make a stored reference again: `python -m benchmarks.references multisensory` (or `neuronal`).
 
-`--data PATH --out FILE` makes one for other data instead. Half a minute, and ten minutes. The shipped
-recording of the neuronal problem itself is made by `recording`.
+`--data PATH --out FILE` makes one for other data instead. Half a minute, and ten minutes. The
+shipped recording of the neuronal problem itself is made by `recording`.
 """
 
 from __future__ import annotations
