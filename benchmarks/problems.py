@@ -49,9 +49,7 @@ def gmm() -> BenchmarkProblem:
         means.mean(axis=0),
         covariance,
         grids,
-        np.array(
-            [gaussian_sum(grids[d], ones[:, d] / 20, means[:, d], ones[:, d]) for d in (0, 1)]
-        ),
+        np.array([gaussian_sum(grids[d], ones / 20, means[:, d], ones) for d in (0, 1)]),
         sample,
     )
     return _in_box("gmm", ("x1", "x2"), log_densities, sample, reference, 10.0)
