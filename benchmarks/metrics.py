@@ -2,7 +2,7 @@
 
 An `Approximation` is what a method leaves behind. Its marginal densities are exact when it is a
 Gaussian mixture; when it is a set of draws they are kernel densities with Botev's bandwidth (Botev,
-Grotowski & Kroese 2010, `pyvbmc.stats.kde_1d`, which the paper's authors use), reflecting nothing.
+Grotowski & Kroese 2010, `pyvbmc.stats.kde_1d`, which the paper's authors use).
 The truth is a `Reference`.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
 
 from benchmarks.priors import Array
 from benchmarks.reference import Reference
@@ -19,6 +20,7 @@ from vbstack import Mixture, StackedPosterior
 from vbstack.moments import mixture_moments
 from vbstack.transform import Link
 
+MESH = 4096
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -112,20 +114,35 @@ def gaussian_sum(x: Array, weights: Array, means: Array, sds: Array) -> Array:
     return np.asarray(np.exp(-0.5 * (z * z + _LOG_2PI)) @ (weights / sds))
 
 
-def of_draws(draws: Array, log_evidence: float) -> Approximation:
-    """Draws (n, D) with an estimate of the log evidence; marginals by kernel density."""
-    kernels = [kernel_density(column) for column in draws.T]
+def of_draws(draws: Array, log_evidence: float, weights: Array | None = None) -> Approximation:
+    """Draws (n, D), possibly weighted, with an estimate of the log evidence."""
+    w = np.full(len(draws), 1.0) if weights is None else weights
+    kernels = [kernel_density(column, w) for column in draws.T]
     return Approximation(
         log_evidence,
-        draws.mean(axis=0),
-        np.cov(draws, rowvar=False),
+        np.average(draws, axis=0, weights=w),
+        np.cov(draws, rowvar=False, aweights=w),
         lambda d, x: np.interp(x, *kernels[d], left=0.0, right=0.0),
     )
 
 
-def kernel_density(draws: Array) -> tuple[Array, Array]:
-    """Mesh and Gaussian kernel density of draws (n,), with Botev's bandwidth."""
+def kernel_density(draws: Array, weights: Array) -> tuple[Array, Array]:
+    """Mesh and density of weighted draws (n,): Gaussian kernels with Botev's bandwidth.
+
+    Repeated draws would be taken for structure and shrink the bandwidth. So it comes from distinct
+    ones, as many as the weights are worth, (Σw)²/Σw², chosen by weight.
+    """
     from pyvbmc.stats import kde_1d
 
-    density, mesh, _ = kde_1d(draws, 4096)
-    return mesh.ravel(), np.maximum(density.ravel(), 0.0)
+    values, place = np.unique(draws, return_inverse=True)
+    w = np.bincount(place, weights)
+    w = w / w.sum()
+    worth = min(int(1 / np.square(w).sum()), int(np.count_nonzero(w)))
+    picked = np.random.default_rng(0).choice(values, max(worth, 2), replace=False, p=w)
+    bandwidth = float(np.ravel(kde_1d(picked, MESH)[2])[0])
+    margin = 6 * bandwidth
+    edges = np.linspace(values[0] - margin, values[-1] + margin, MESH + 1)
+    step = edges[1] - edges[0]
+    histogram = np.histogram(values, edges, weights=w)[0] / step
+    density = gaussian_filter1d(histogram, bandwidth / step, mode="constant", truncate=6.0)
+    return (edges[:-1] + edges[1:]) / 2, density

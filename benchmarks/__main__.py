@@ -1,0 +1,62 @@
+"""The paper's experiments: `python -m benchmarks run|stack|baselines|runtime|tables|figures|all`.
+
+`all` is everything that follows from the archives: stack, baselines, tables and figures. `run` makes
+or extends the archives themselves (hours), `runtime` measures seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from benchmarks import protocol, studies
+from benchmarks.baselines import REPEATS
+from benchmarks.figures import write_figures
+from benchmarks.make_runs import ARCHIVES, archive, extend
+from benchmarks.tables import write_tables
+from vbstack.store import RunStore
+
+RUNTIME_SUBSETS = 5
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    steps = ("run", "stack", "baselines", "runtime", "tables", "figures", "all")
+    parser.add_argument("step", choices=steps)
+    parser.add_argument("--problem", choices=studies.PROBLEMS, action="append")
+    parser.add_argument("--runs", type=int, help="run: how many; stack: at most this M")
+    parser.add_argument("--subsets", type=int, default=protocol.SUBSETS)
+    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each baseline")
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(protocol.SIZES))
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=studies.RESULTS)
+    return parser.parse_args()
+
+
+def main() -> None:
+    a = parsed()
+    names = a.problem or list(studies.PROBLEMS)
+    if a.step == "run":
+        for name in names:
+            store = RunStore(ARCHIVES / "stores" / name)
+            extend(name, a.runs or 100, 10, a.workers, store, archive(name))
+        return
+    problems = studies.available(names)
+    sizes = [size for size in a.sizes if a.runs is None or size <= a.runs]
+    for name in problems:
+        if a.step in ("stack", "all"):
+            print(studies.stack_study(name, a.out, a.workers, sizes, a.subsets), flush=True)
+        wanted = a.step == "all" and name not in studies.STORED_ONLY
+        if a.step == "baselines" or wanted:
+            print(studies.baseline_study(name, a.out, a.workers, a.repeats), flush=True)
+    if a.step == "runtime":
+        print(studies.runtime_study(problems, a.out, sizes, RUNTIME_SUBSETS))
+    if a.step in ("tables", "all"):
+        print(write_tables(a.out))
+    if a.step in ("figures", "all"):
+        for path in write_figures(a.out):
+            print(path)
+
+
+if __name__ == "__main__":
+    main()

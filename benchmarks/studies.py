@@ -1,0 +1,115 @@
+"""Run the studies and write their results, machine-readable, to a folder.
+
+`stack_study` and `baseline_study` are deterministic. `runtime_study` measures seconds, so it is not
+part of `all` and its file changes whenever it is run.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import baselines, protocol
+from benchmarks.make_runs import archive
+from benchmarks.race_stacking import machine
+from vbstack import stack
+
+RESULTS = Path(__file__).parent / "results" / "paper"
+PROBLEMS = ("gmm", "ring", "gmm_noisy", "ring_noisy", "multisensory", "neuronal")
+STORED_ONLY = ("neuronal",)  # baselines that take hours; `baselines --problem neuronal` makes them
+
+
+def available(problems: Sequence[str]) -> list[str]:
+    """Those of the problems whose archive and reference are there."""
+    return [
+        name
+        for name in problems
+        if archive(name).exists() and protocol.target_of(name).reference is not None
+    ]
+
+
+def stack_study(problem: str, folder: Path, workers: int, sizes: Sequence[int], count: int) -> Path:
+    """Stack subsets of every size in every way; rows and the filter's counts as JSON."""
+    todo = list(protocol.tasks(problem, sizes, count))
+    rows = _spread(partial(protocol.rows_of, count=count), todo, workers)
+    kept = protocol.filtered(problem)
+    content = {
+        "problem": problem,
+        "log_evidence": protocol.truth_of(problem).log_evidence,
+        "log_evidence_sd": protocol.truth_of(problem).log_evidence_sd,
+        "filter": {
+            "total": kept.total,
+            "unconverged": kept.unconverged,
+            "poor": kept.poor,
+            "remaining": len(kept.runs),
+        },
+        "subsets": count,
+        "rows": [row for group in rows for row in group],
+    }
+    return _write(folder / f"stack_{problem}.json", content)
+
+
+def baseline_study(problem: str, folder: Path, workers: int, repeats: int) -> Path:
+    """Repetitions of every baseline that starts from nothing."""
+    todo = [(problem, method, i) for method in baselines.METHODS for i in range(repeats)]
+    rows = _spread(_baseline_row, todo, workers)
+    content = {
+        "problem": problem,
+        "repeats": repeats,
+        "sampler_budget": baselines.budget_of_runs(problem),
+        "rows": rows,
+    }
+    return _write(folder / f"baselines_{problem}.json", content)
+
+
+def runtime_study(problems: Sequence[str], folder: Path, sizes: Sequence[int], count: int) -> Path:
+    """Seconds of a run and of stacking, in one process with one thread, median over subsets."""
+    rows = []
+    for problem in problems:
+        runs = protocol.filtered(problem).runs
+        stack(runs[:2])
+        run_seconds = float(np.median([run.seconds for run in runs if run.seconds is not None]))
+        for size in [s for s in sizes if 1 < s <= len(runs)]:
+            seconds = []
+            for subset in protocol.subsets(len(runs), size, count):
+                begun = time.perf_counter()
+                stack([runs[i] for i in subset])
+                seconds.append(time.perf_counter() - begun)
+            rows.append(
+                {"problem": problem, "runs": size, "run_seconds": run_seconds, "seconds": seconds}
+            )
+    return _write(folder / "runtime.json", {"machine": machine(), "rows": rows})
+
+
+def _baseline_row(task: tuple[str, str, int]) -> dict[str, Any]:
+    return baselines.row_of(*task)
+
+
+def _spread(function: Callable[[Any], Any], todo: Sequence[Any], workers: int) -> list[Any]:
+    """The function's answers in order, from `workers` processes."""
+    if workers <= 1:
+        return [function(item) for item in todo]
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(function, todo))
+
+
+def _write(path: Path, content: dict[str, Any]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in content["rows"])
+    head = {key: value for key, value in content.items() if key != "rows"}
+    text = json.dumps(head, ensure_ascii=False, indent=1)[:-2]
+    path.write_text(f'{text},\n "rows": [\n{rows}\n ]\n}}\n', encoding="utf-8")
+    return path
+
+
+def load(path: Path) -> dict[str, Any] | None:
+    """A study's results, or None when there are none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
