@@ -6,13 +6,14 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench runs clean
+.PHONY: help demo test lint bench runs paper paper-smoke clean
 
 help:
 	@echo "make demo   stack archived runs of the ring and the GMM; prints a summary, writes a figure"
 	@echo "make test   run the tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
+	@echo "make paper  the paper's tables and figures from the archives (20 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.ready: pyproject.toml constraints.txt
@@ -41,6 +42,16 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.race_stacking
 	$(PEERS)/bin/python -m benchmarks.dimensions
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
+
+$(VENV)/.bench: $(VENV)/.ready
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
+	touch $@
+
+paper: $(VENV)/.bench
+	$(VENV)/bin/python -m benchmarks all
+
+paper-smoke: $(VENV)/.bench
+	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs

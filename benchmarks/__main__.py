@@ -1,7 +1,7 @@
 """The paper's experiments: `python -m benchmarks run|stack|baselines|runtime|tables|figures|all`.
 
-`all` is everything that follows from the archives: stack, baselines, tables and figures. `run` makes
-or extends the archives themselves (hours), `runtime` measures seconds.
+`all` is everything that follows from the archives: stack, baselines, tables and figures. `run`
+makes or extends the archives themselves (hours), `runtime` measures seconds.
 """
 
 from __future__ import annotations
