@@ -18,7 +18,7 @@ help:
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint]"
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint,bench]"
 	touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
@@ -43,18 +43,14 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.dimensions
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
 
-$(VENV)/.bench: $(VENV)/.ready
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[bench]"
-	touch $@
-
-paper: $(VENV)/.bench
+paper: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks all
 
-paper-smoke: $(VENV)/.bench
+paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs
+	$(VENV)/bin/python -m benchmarks run
 
 clean:
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

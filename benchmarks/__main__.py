@@ -1,7 +1,8 @@
-"""The paper's experiments: `python -m benchmarks run|stack|baselines|runtime|tables|figures|all`.
+"""The paper's experiments: `python -m benchmarks run|stack|baselines|tables|figures|all`.
 
 `all` is everything that follows from the archives: stack, baselines, tables and figures. `run`
-makes or extends the archives themselves (hours), `runtime` measures seconds.
+makes or extends the archives themselves (hours), `runtime` measures seconds, and `peers` stacks ten
+runs with pyvbmc's SVBMC, in an environment with torch.
 """
 
 from __future__ import annotations
@@ -21,12 +22,13 @@ RUNTIME_SUBSETS = 5
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    steps = ("run", "stack", "baselines", "runtime", "tables", "figures", "all")
+    steps = ("run", "stack", "baselines", "peers", "runtime", "tables", "figures", "all")
     parser.add_argument("step", choices=steps)
     parser.add_argument("--problem", choices=studies.PROBLEMS, action="append")
     parser.add_argument("--runs", type=int, help="run: how many; stack: at most this M")
     parser.add_argument("--subsets", type=int, default=protocol.SUBSETS)
     parser.add_argument("--repeats", type=int, default=REPEATS, help="of each baseline")
+    parser.add_argument("--limit", type=int, help="evaluations of BBVI, instead of the paper's")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(protocol.SIZES))
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=studies.RESULTS)
@@ -48,7 +50,9 @@ def main() -> None:
             print(studies.stack_study(name, a.out, a.workers, sizes, a.subsets), flush=True)
         wanted = a.step == "all" and name not in studies.STORED_ONLY
         if a.step == "baselines" or wanted:
-            print(studies.baseline_study(name, a.out, a.workers, a.repeats), flush=True)
+            print(studies.baseline_study(name, a.out, a.workers, a.repeats, a.limit), flush=True)
+        if a.step == "peers":
+            print(studies.peer_study(name, a.out, min(a.subsets, protocol.ADAM_SUBSETS)))
     if a.step == "runtime":
         print(studies.runtime_study(problems, a.out, sizes, RUNTIME_SUBSETS))
     if a.step in ("tables", "all"):

@@ -43,12 +43,13 @@ class Noise:
         stride = max(1, round(FIT_SPACING / spacing))
         centre = np.concatenate(pieces).mean()
         samples = [piece[::stride] - centre for piece in pieces]
-        times = [stride * spacing * np.arange(sample.size) for sample in samples]
+        step = stride * spacing
 
         def loss(logs: Array) -> float:
             noise = cls(*np.exp(logs))
-            pairs = zip(times, samples, strict=True)
-            return -sum(Whitener.of(noise, t).log_density(y) for t, y in pairs)
+            lengths = {sample.size for sample in samples}
+            factored = {n: Whitener.of(noise, step * np.arange(n)) for n in lengths}
+            return -sum(factored[sample.size].log_density(sample) for sample in samples)
 
         start = np.log([np.concatenate(samples).std(), 15.0, 80.0])
         found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3})

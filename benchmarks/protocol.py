@@ -101,6 +101,18 @@ def rows_of(task: tuple[str, int, int], count: int) -> list[dict[str, Any]]:
     return rows
 
 
+def peer_row(problem: str, size: int, index: int) -> dict[str, Any]:
+    """The same subset of runs stacked by pyvbmc's SVBMC."""
+    from benchmarks.race_stacking import pyvbmc_svbmc
+
+    runs = filtered(problem).runs
+    chosen = [runs[i] for i in subsets(len(runs), size)[index]]
+    answer = pyvbmc_svbmc(chosen)
+    weights = answer["weights"] / answer["weights"].sum()
+    result = of_mixture(Mixture.from_runs(chosen), weights, answer["elbo"])
+    return {**_head((problem, size, index), "pyvbmc"), **_scores(result, truth_of(problem))}
+
+
 def single(run: Run) -> Approximation:
     """One VBMC run by itself, with its own ELBO."""
     return of_mixture(Mixture.from_runs([run]), run.weights, run.elbo)

@@ -57,10 +57,12 @@ def stack_study(problem: str, folder: Path, workers: int, sizes: Sequence[int], 
     return _write(folder / f"stack_{problem}.json", content)
 
 
-def baseline_study(problem: str, folder: Path, workers: int, repeats: int) -> Path:
+def baseline_study(
+    problem: str, folder: Path, workers: int, repeats: int, limit: int | None = None
+) -> Path:
     """Repetitions of every baseline that starts from nothing."""
     todo = [(problem, method, i) for method in baselines.METHODS for i in range(repeats)]
-    rows = _spread(_baseline_row, todo, workers)
+    rows = _spread(partial(_baseline_row, limit=limit), todo, workers)
     content = {
         "problem": problem,
         "repeats": repeats,
@@ -89,8 +91,14 @@ def runtime_study(problems: Sequence[str], folder: Path, sizes: Sequence[int], c
     return _write(folder / "runtime.json", {"machine": machine(), "rows": rows})
 
 
-def _baseline_row(task: tuple[str, str, int]) -> dict[str, Any]:
-    return baselines.row_of(*task)
+def _baseline_row(task: tuple[str, str, int], limit: int | None) -> dict[str, Any]:
+    return baselines.row_of(*task, limit)
+
+
+def peer_study(problem: str, folder: Path, count: int) -> Path:
+    """Subsets of ten runs stacked by pyvbmc's SVBMC, which needs torch."""
+    rows = [protocol.peer_row(problem, protocol.ADAM_SIZE, index) for index in range(count)]
+    return _write(folder / f"peers_{problem}.json", {"problem": problem, "rows": rows})
 
 
 def _spread(function: Callable[[Any], Any], todo: Sequence[Any], workers: int) -> list[Any]:

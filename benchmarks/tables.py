@@ -47,9 +47,9 @@ def write_tables(folder: Path) -> Path:
     rows = {name: all_rows(folder, name) for name in there}
     parts = [
         "# Our numbers beside the paper's",
-        "Made by `python -m benchmarks tables`. Median [95 % interval] over random subsets of runs, "
-        "or over repetitions for methods that start from nothing; the paper's numbers in italics. "
-        "Smaller is better.",
+        "Made by `python -m benchmarks tables`. Median [95 % interval] over random subsets of "
+        "runs, or over repetitions for methods that start from nothing; the paper's numbers in "
+        "italics. Smaller is better.",
         *(_scores(name, there[name], rows[name]) for name in there),
         _filters(there),
         _debiasing(there, rows),
@@ -111,8 +111,8 @@ def _filters(there: dict[str, dict[str, Any]]) -> str:
     lines = [
         "## Filters",
         "",
-        "Archived runs, those not converged, those converged with a log-joint variance of 5 or more "
-        "in a component, and those that remain; in italics the paper's.",
+        "Archived runs, those not converged, those converged with a log-joint variance of 5 or "
+        "more in a component, and those that remain; in italics the paper's.",
         "",
         "| | total | not converged | poorly converged | remaining |",
         "|---|---|---|---|---|",
