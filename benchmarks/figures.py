@@ -180,7 +180,7 @@ def overlays(problems: list[str]) -> Any:
         density = np.exp(target_of(problem).log_densities(grid)).reshape(x.size, x.size)
         for axis, (title, draws) in zip(line, examples(problem).items(), strict=True):
             axis.pcolormesh(x, x, np.sqrt(density), cmap="Greys", shading="auto", rasterized=True)
-            axis.scatter(*draws.T, s=1, color="#D55E00", alpha=0.5, lw=0, rasterized=True)
+            axis.scatter(*draws.T, s=3, color="#D55E00", alpha=0.55, lw=0, rasterized=True)
             axis.set(title=f"{TITLES[problem]}: {title}", xlim=(-12, 12), ylim=(-12, 12))
             axis.set_aspect("equal")
     figure.tight_layout()
