@@ -50,7 +50,7 @@ paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks run
+	$(VENV)/bin/python -m benchmarks.make_runs
 
 clean:
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -71,9 +71,16 @@ def truth_of(problem: str) -> Reference:
 
 
 def subsets(available: int, size: int, count: int = SUBSETS) -> list[tuple[int, ...]]:
-    """`count` random subsets of `size` runs; the same for every method and machine."""
+    """`count` random subsets of `size` runs, or the one there is; the same on every machine."""
     rng = np.random.default_rng([2025, size])
-    return [tuple(sorted(rng.permutation(available)[:size].tolist())) for _ in range(count)]
+    return [
+        tuple(sorted(rng.permutation(available)[:size].tolist()))
+        for _ in range(_possible(available, size, count))
+    ]
+
+
+def _possible(available: int, size: int, count: int) -> int:
+    return 1 if size == available else count
 
 
 def tasks(problem: str, sizes: Sequence[int], count: int) -> Iterator[tuple[str, int, int]]:
@@ -81,7 +88,8 @@ def tasks(problem: str, sizes: Sequence[int], count: int) -> Iterator[tuple[str,
     available = len(filtered(problem).runs)
     for size in sizes:
         if size <= available:
-            yield from ((problem, size, index) for index in range(count))
+            possible = _possible(available, size, count)
+            yield from ((problem, size, index) for index in range(possible))
 
 
 def rows_of(task: tuple[str, int, int], count: int) -> list[dict[str, Any]]:
