@@ -50,7 +50,9 @@ paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm --problem ring \
+		--problem gmm_noisy --problem ring_noisy
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 
 clean:
 	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis

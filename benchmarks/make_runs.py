@@ -1,4 +1,6 @@
-"""Make or extend archives of VBMC runs: `python -m benchmarks.make_runs --problem gmm --runs 60`.
+"""Make or extend the archives of VBMC runs.
+
+    python -m benchmarks.make_runs --problem gmm --runs 60
 
 The runs are those of `launch(seed=2025)` with pyvbmc's default options: run m is the same on every
 machine. A store under `--stores` keeps every evaluation, so an interrupted command continues where

@@ -10,21 +10,21 @@ import sys
 from typing import Any
 
 from examples.fit_from_log_density import main
+from vbstack import StackedPosterior
 
 
-def run(address: str | None = None, n_runs: int = 2, **settings: Any) -> None:
+def run(address: str | None = None, n_runs: int = 2, **settings: Any) -> StackedPosterior:
     import distributed
 
     if address:
-        main(n_runs, executor=address, **settings)
-        return
+        return main(n_runs, executor=address, **settings)
     make: Any = distributed.LocalCluster
     client: Any = distributed.Client
     with (
         make(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
         client(cluster) as connected,
     ):
-        main(n_runs, executor=connected, **settings)
+        return main(n_runs, executor=connected, **settings)
 
 
 if __name__ == "__main__":

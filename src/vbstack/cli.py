@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from vbstack.engines import resolved
 from vbstack.engines.pyvbmc import installed_versions, read_posterior
 from vbstack.fit import fit as fit_problem
 from vbstack.launch import starting_points
@@ -40,6 +41,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="a pyvbmc option, name=value; repeatable")
 ]
+EngineName = Annotated[str, typer.Option(help="auto or pyvbmc")]
+OnError = Annotated[str, typer.Option(help="fail_run, retry or floor")]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
 
@@ -114,8 +117,11 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="of the whole plan")] = None,
     workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
+    starts: Annotated[str, typer.Option(help="uniform or sobol")] = "uniform",
+    engine: EngineName = "auto",
+    timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
-    on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+    on_error: OnError = "fail_run",
     option: Options = None,
     quiet: Annotated[bool, typer.Option(help="no progress")] = False,
     as_json: AsJson = False,
@@ -129,6 +135,9 @@ def fit(
         seed=seed,
         n_workers=workers,
         executor=executor,
+        starts=starts,
+        engine=engine,
+        timeout=timeout,
         run_timeout=run_timeout,
         on_error=on_error,
         options=parsed_options(option),
@@ -143,16 +152,18 @@ def run(
     out: Annotated[Path, typer.Option(help="the shared store")],
     index: Annotated[int, typer.Option(help="which run of the plan: 0, 1, …")],
     seed: Annotated[int, typer.Option(help="of the whole plan, the same for every task")] = 0,
-    on_error: Annotated[str, typer.Option(help="fail_run, retry or floor")] = "fail_run",
+    engine: EngineName = "auto",
+    on_error: OnError = "fail_run",
     option: Options = None,
 ) -> None:
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
     target = load_problem(problem)
     store = RunStore(out)
-    options = parsed_options(option)
-    plan = store.open(target, seed, options)
+    options, engine = parsed_options(option), resolved(engine)
+    plan = store.open(target, seed, options, engine)
     start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
-    task = Task(str(out.resolve()), index, run_seed(plan, index), start, on_error, options)
+    seed_of_run, where = run_seed(plan, index), str(out.resolve())
+    task = Task(where, index, seed_of_run, start, on_error, engine, options)
     outcome = perform(target, task)
     if outcome.status != FINISHED:
         _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
@@ -270,26 +281,25 @@ def _whole(text: str) -> int:
 
 
 def _finish(posterior: StackedPosterior, out: Path, as_json: bool) -> None:
-    path = posterior.save(out / "posterior.npz", overwrite=True)
+    """Print the result, then save it: a directory that cannot be written does not hide it."""
+    path = out / "posterior.npz"
     if as_json:
         mean, covariance = posterior.moments()
-        print(
-            json.dumps(
-                {
-                    "evidence": asdict(posterior.evidence),
-                    "gap": posterior.solution.gap,
-                    "names": list(posterior.names),
-                    "mean": mean.tolist(),
-                    "covariance": covariance.tolist(),
-                    "run_weights": posterior.run_weights.tolist(),
-                    "dropped": [asdict(d) for d in posterior.dropped],
-                    "posterior": str(path),
-                },
-                indent=1,
-            )
-        )
+        result = {
+            "evidence": asdict(posterior.evidence),
+            "gap": posterior.solution.gap,
+            "names": list(posterior.names),
+            "mean": mean.tolist(),
+            "covariance": covariance.tolist(),
+            "run_weights": posterior.run_weights.tolist(),
+            "dropped": [asdict(d) for d in posterior.dropped],
+            "posterior": str(path),
+        }
+        print(json.dumps(result, indent=1))
     else:
         print(posterior.summary())
+    posterior.save(path, overwrite=True)
+    if not as_json:
         print(f"\nSaved in {path}")
 
 

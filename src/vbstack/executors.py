@@ -9,10 +9,12 @@ of a scheduler).
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import multiprocessing.context
 import os
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
@@ -34,13 +36,33 @@ def outcomes(
     *,
     n_workers: int | None = None,
     run_timeout: float | None = None,
+    deadline: float = math.inf,
 ) -> Iterator[Outcome]:
-    """The outcome of every task, in the order in which they end."""
+    """The outcome of every task, in the order in which they end.
+
+    At `deadline` (by `time.monotonic`) a TimeoutError ends it: local processes are killed, on other
+    back ends the tasks that wait are taken back, those under way go on.
+    """
+    if executor == "here":
+        yield from _performed_here(problem, tasks, deadline)
+        return
     with _submitter(executor, problem, n_workers, run_timeout) as submit:
         futures = {submit(task): task for task in tasks}
         completed = _dask_completed if _is_dask(executor) else as_completed
-        for future in completed(futures):
-            yield _outcome(future, futures[future], run_timeout)
+        left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
+        try:
+            for future in completed(futures, timeout=left):
+                yield _outcome(future, futures[future], run_timeout)
+        finally:
+            for future in futures:
+                future.cancel()
+
+
+def _performed_here(problem: Problem, tasks: Sequence[Task], deadline: float) -> Iterator[Outcome]:
+    for task in tasks:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        yield perform(problem, task)
 
 
 def _outcome(future: Any, task: Task, run_timeout: float | None) -> Outcome:
@@ -57,9 +79,7 @@ def _outcome(future: Any, task: Task, run_timeout: float | None) -> Outcome:
 def _submitter(
     executor: Any, problem: Problem, n_workers: int | None, run_timeout: float | None
 ) -> Iterator[Submit]:
-    if executor == "here":
-        yield lambda task: _done(perform(problem, task))
-    elif executor in (None, "local"):
+    if executor in (None, "local"):
         packed = problem.packed()
         pool: Any = ProcessPool(
             max_workers=n_workers or os.cpu_count() or 1, max_tasks=1, context=_CleanContext()
@@ -85,12 +105,6 @@ def _submitter(
         )
 
 
-def _done(outcome: Outcome) -> Future[Outcome]:
-    future: Future[Outcome] = Future()
-    future.set_result(outcome)
-    return future
-
-
 def _is_dask(executor: Any) -> bool:
     named = isinstance(executor, str) and "://" in executor
     return named or type(executor).__module__.startswith("distributed")
@@ -108,11 +122,11 @@ def _dask_client(executor: Any) -> Iterator[Any]:
         yield client
 
 
-def _dask_completed(futures: dict[Any, Task]) -> Iterator[Any]:
+def _dask_completed(futures: dict[Any, Task], timeout: float | None) -> Iterator[Any]:
     import distributed
 
     completed: Any = distributed.as_completed
-    yield from completed(list(futures))
+    yield from completed(list(futures), timeout=timeout)
 
 
 class _CleanProcess(multiprocessing.context.SpawnProcess):

@@ -27,7 +27,7 @@ SCHEMA = 1
 _HEADER = "header.json"
 _RUN_SCALARS = (
     *("elbo", "elbo_sd", "converged", "noise_level", "names"),
-    *("seed", "seconds", "engine", "versions"),
+    *("seed", "seconds", "engine", "versions", "floored"),
 )
 _RUN_ARRAYS = ("weights", "means", "sds", "log_joint")
 _PARTS: dict[str, type] = {

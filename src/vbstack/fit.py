@@ -26,6 +26,7 @@ def fit(
     n_runs: int | str = 10,
     *,
     store: RunStore | str | None = None,
+    engine: str = "auto",
     max_runs: int = 40,
     gain_tolerance: float = 0.05,
     **settings: Any,
@@ -39,10 +40,13 @@ def fit(
         stacked ELBO by less than `gain_tolerance` nats, or there are `max_runs`.
     store : RunStore or path, optional
         Where the runs are kept; without one a temporary directory, whose place is printed.
+    engine : "auto" or "pyvbmc"
+        What makes a run.
     **settings
         For `launch` (executor, n_workers, seed, starts, options, …) and `stack` (weights, …).
     """
     stacking = {name: settings.pop(name) for name in _STACK_SETTINGS if name in settings}
+    settings["engine"] = engine
     reporter = Reporter(silent=not settings.get("progress", True))
     if store is None:
         store = tempfile.mkdtemp(prefix="vbstack-")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,15 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import qmc
 
 from vbstack.engine import ON_ERROR
+from vbstack.engines import resolved
 from vbstack.executors import outcomes
 from vbstack.problem import Problem
-from vbstack.progress import Reporter
+from vbstack.progress import Reporter, Standing
 from vbstack.run import Run
 from vbstack.screen import TooFewRuns
 from vbstack.store import RunStore
 from vbstack.worker import BUSY, FINISHED, Outcome, Task, run_seed
 
 Array = NDArray[np.float64]
+
+_BUSY_SECONDS = 2.0  # between two looks at runs that another launcher has
 
 
 def launch(
@@ -31,6 +36,8 @@ def launch(
     n_workers: int | None = None,
     seed: int | None = None,
     starts: str | ArrayLike = "uniform",
+    engine: str = "auto",
+    timeout: float | None = None,
     run_timeout: float | None = None,
     on_error: str = "fail_run",
     options: Mapping[str, Any] | None = None,
@@ -52,6 +59,11 @@ def launch(
         Of the whole plan; a store that exists keeps its own.
     starts : "uniform", "sobol" or array (n_runs, D)
         Starting points: random or Sobol points in the plausible box, or yours.
+    engine : "auto" or "pyvbmc"
+        What makes a run; the store remembers it.
+    timeout : float, optional
+        Seconds after which launching ends with the runs that are finished. Local processes are
+        stopped and their journals stay; on other back ends runs under way go on.
     run_timeout : float, optional
         Seconds after which a run is stopped (local processes only); its journal stays.
     on_error : "fail_run", "retry" or "floor"
@@ -65,7 +77,8 @@ def launch(
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs!r} must be at least one")
     store = store if isinstance(store, RunStore) else RunStore(store)
-    plan_seed = store.open(problem, seed, options or {})
+    engine = resolved(engine)
+    plan_seed = store.open(problem, seed, options or {}, engine)
     points = starting_points(problem, starts, n_runs, plan_seed)
     finished = store.runs()
     tasks = [
@@ -75,20 +88,26 @@ def launch(
             seed=run_seed(plan_seed, index),
             start=tuple(points[index].tolist()),
             on_error=on_error,
+            engine=engine,
             options=dict(options or {}),
         )
         for index in range(n_runs)
         if index not in finished
     ]
+    if tasks:
+        store.check_writable()
     reporter = Reporter(silent=not progress)
+    reporter.say_all(store.set_aside)
     if finished:
         reporter.say(f"{len(finished)} runs are in {store.directory} already")
+    job = _Job(problem, store, executor, n_workers, run_timeout, reporter, Standing(finished))
     with reporter.watching(store, range(n_runs)):
-        _perform(problem, tasks, store, executor, n_workers, run_timeout, reporter.say)
+        failures = job.perform(tasks, math.inf if timeout is None else time.monotonic() + timeout)
     found = store.runs()
     made = [found[index] for index in range(n_runs) if index in found]
     if not made:
-        raise TooFewRuns(_no_runs(store, n_runs))
+        lines = [f"\n  run {index}: {failures[index]}" for index in sorted(failures)]
+        raise TooFewRuns(f"none of {n_runs} runs finished in {store.directory}:" + "".join(lines))
     return made
 
 
@@ -111,55 +130,80 @@ def starting_points(problem: Problem, starts: str | ArrayLike, n_runs: int, seed
     return points
 
 
-def _perform(
-    problem: Problem,
-    tasks: list[Task],
-    store: RunStore,
-    executor: Any,
-    n_workers: int | None,
-    run_timeout: float | None,
-    say: Callable[[str], None],
-) -> None:
-    """Do the tasks; runs that another launcher has are waited for."""
-    while tasks:
-        busy = []
-        by_index = {task.index: task for task in tasks}
-        try:
-            for outcome in outcomes(
-                executor, problem, tasks, n_workers=n_workers, run_timeout=run_timeout
-            ):
-                _report(outcome, store, say)
-                if outcome.status == BUSY:
-                    busy.append(by_index[outcome.index])
-        except KeyboardInterrupt:
-            say(
-                f"interrupted; everything so far is kept in {store.directory}. Call launch again "
-                "with the same store to continue."
-            )
-            raise
-        if busy:
-            time.sleep(2.0)
-        tasks = busy
+@dataclass(frozen=True)
+class _Job:
+    """Where and how the tasks are done, and who hears of it."""
 
+    problem: Problem
+    store: RunStore
+    executor: Any
+    n_workers: int | None
+    run_timeout: float | None
+    reporter: Reporter
+    standing: Standing
 
-def _report(outcome: Outcome, store: RunStore, say: Callable[[str], None]) -> None:
-    if outcome.status == FINISHED:
-        run = store.load(outcome.index)
-        if run is not None:
-            made = 0 if run.evaluations is None else len(run.evaluations.values)
-            extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""
-            note = f" ({outcome.message})" if outcome.message else ""
-            say(
-                f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"
-                f"{extra}, {run.seconds or 0:.0f} s{note}"
-            )
-    elif outcome.status != BUSY:
-        if store.failure(outcome.index) is None:
-            store.save_failure(outcome.index, {"message": outcome.message})
-        say(f"run {outcome.index} failed: {outcome.message}")
+    def perform(self, tasks: list[Task], deadline: float) -> dict[int, str]:
+        """Do the tasks, and say why runs failed; runs that another launcher has are waited for."""
+        failures: dict[int, str] = {}
+        while tasks:
+            try:
+                busy = self._once(tasks, deadline, failures)
+            except KeyboardInterrupt:
+                self.reporter.say(f"interrupted; {self._kept()}")
+                raise
+            except TimeoutError:
+                self.reporter.say(f"the time limit is reached; {self._kept()}")
+                stopped = {task.index: "was stopped by the time limit" for task in tasks}
+                return stopped | failures
+            tasks = [task for task in tasks if task.index in busy]
+            if tasks:
+                time.sleep(_BUSY_SECONDS)
+        return failures
 
+    def _once(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> set[int]:
+        """Try every task once; returns those that another launcher has."""
+        busy = set()
+        for outcome in outcomes(
+            self.executor,
+            self.problem,
+            tasks,
+            n_workers=self.n_workers,
+            run_timeout=self.run_timeout,
+            deadline=deadline,
+        ):
+            if outcome.status == BUSY:
+                busy.add(outcome.index)
+            elif outcome.status == FINISHED:
+                self._finished(outcome)
+            else:
+                failures[outcome.index] = self._failed(outcome)
+        return busy
 
-def _no_runs(store: RunStore, n_runs: int) -> str:
-    failures = [(m, store.failure(m)) for m in range(n_runs)]
-    lines = [f"  run {m}: {f['message']}" for m, f in failures if f]
-    return f"none of {n_runs} runs finished in {store.directory}:\n" + "\n".join(lines)
+    def _finished(self, outcome: Outcome) -> None:
+        run = self.store.load(outcome.index)
+        if run is None or self.reporter.silent:
+            return
+        made = 0 if run.evaluations is None else len(run.evaluations.values)
+        extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""
+        note = f" ({outcome.message})" if outcome.message else ""
+        self.reporter.say(
+            f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"
+            f"{extra}, {run.seconds or 0:.0f} s{note}"
+        )
+        self.reporter.announce(self.standing.including(outcome.index, run))
+
+    def _failed(self, outcome: Outcome) -> str:
+        message = outcome.message
+        if self.store.failure(outcome.index) is None:
+            try:
+                self.store.save_failure(outcome.index, {"message": message})
+            except OSError as error:
+                message += f" (nor could this be noted in the store: {error})"
+        self.reporter.say(f"run {outcome.index} failed: {message}")
+        return message
+
+    def _kept(self) -> str:
+        return (
+            f"everything so far is kept in {self.store.directory}. Call launch again with the same "
+            "store to continue."
+        )

@@ -161,6 +161,11 @@ class StackedPosterior:
                 f"{place:>5} {run.elbo:>10.3f} {run.elbo_sd:>8.3f} {run.n_components:>11} "
                 f"{weight:>8.4f}"
             )
+        lines += [
+            f"{place:>5} {run.floored} failed evaluations were replaced by a low value"
+            for place, run in zip(self.kept, self.runs, strict=True)
+            if run.floored
+        ]
         return lines + [f"{d.index:>5} dropped: {d.reason}" for d in self.dropped]
 
     def _evidence_lines(self) -> list[str]:

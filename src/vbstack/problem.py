@@ -44,7 +44,7 @@ class Problem:
     noisy : bool
         Whether `log_density` returns (value, sd).
     log_prior : callable or object with `log_pdf` or `logpdf`, optional
-        Added to every value.
+        Added to every value; `prior` is another name for it.
     args, kwargs
         Passed to `log_density` after the point.
     """
@@ -57,6 +57,7 @@ class Problem:
     names: Sequence[str] = ()
     noisy: bool = False
     log_prior: Any = None
+    prior: Any = None
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -65,6 +66,11 @@ class Problem:
             raise TypeError(
                 f"problem: log_density is a {type(self.log_density).__name__}, not a function"
             )
+        if self.prior is not None:
+            if self.log_prior is not None:
+                raise ValueError("problem: give log_prior or prior, not both")
+            object.__setattr__(self, "log_prior", self.prior)
+            object.__setattr__(self, "prior", None)
         plausible = np.ravel(np.asarray(self.plausible_lower_bounds, dtype=float))
         dimension = plausible.size
         infinite = np.full(dimension, np.inf)

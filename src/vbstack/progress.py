@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,9 +14,13 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from vbstack.run import Run
+from vbstack.screen import TooFewRuns
+from vbstack.stack import stack
 from vbstack.store import RunState, RunStore
 
 _REFRESH_SECONDS = 1.0
+_PATIENCE = 50  # times its own cost between two stacks for the progress display
 _STYLES = {"finished": "green", "running": "cyan", "failed": "red", "interrupted": "yellow"}
 
 
@@ -26,6 +31,18 @@ class Reporter:
         self.silent = silent
         self.console = Console(stderr=True)
         self.live: Live | None = None
+        self.caption = ""
+
+    def say_all(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self.say(text)
+
+    def announce(self, text: str) -> None:
+        """How the whole stands: under the live table, or a line."""
+        if text and self.live is not None:
+            self.caption = text
+        elif text:
+            self.say(text)
 
     def say(self, text: str) -> None:
         """One line: above the live table if there is one."""
@@ -43,12 +60,16 @@ class Reporter:
             yield
             return
         stop = threading.Event()
-        with Live(table_of(store, indices), console=self.console, auto_refresh=False) as live:
+
+        def shown() -> Table:
+            return table([store.state(index) for index in indices], self.caption)
+
+        with Live(shown(), console=self.console, auto_refresh=False) as live:
             self.live = live
 
             def refresh() -> None:
                 while not stop.wait(_REFRESH_SECONDS):
-                    live.update(table_of(store, indices), refresh=True)
+                    live.update(shown(), refresh=True)
 
             thread = threading.Thread(target=refresh, daemon=True)
             thread.start()
@@ -57,18 +78,39 @@ class Reporter:
             finally:
                 stop.set()
                 thread.join()
-                live.update(table_of(store, indices), refresh=True)
+                live.update(shown(), refresh=True)
                 self.live = None
 
 
-def table_of(store: RunStore, indices: Sequence[int]) -> Table:
-    """A table of the state of these runs."""
-    return table([store.state(index) for index in indices])
+class Standing:
+    """The stacked ELBO of the runs finished so far, worked out when that costs little."""
+
+    def __init__(self, runs: Mapping[int, Run]):
+        self._runs = dict(runs)
+        self._not_before = 0.0
+
+    def including(self, index: int, run: Run) -> str:
+        """A line on the stack with this run too; empty when the last one was too short ago."""
+        self._runs[index] = run
+        begun = time.monotonic()
+        if begun < self._not_before:
+            return ""
+        try:
+            posterior = stack(list(self._runs.values()), tolerance=0.1, final_draws=32)
+        except TooFewRuns:
+            return "no run can be stacked yet"
+        ended = time.monotonic()
+        self._not_before = ended + _PATIENCE * (ended - begun)
+        e = posterior.evidence
+        return (
+            f"stack of {len(posterior.runs)} finished runs: ELBO {e.headline:.3f} ± "
+            f"{e.headline_sd:.3f}"
+        )
 
 
-def table(states: Sequence[RunState]) -> Table:
+def table(states: Sequence[RunState], caption: str = "") -> Table:
     """Run, state, evaluations, iteration, ELBO, sd, time, host and message."""
-    result = Table(box=None, pad_edge=False)
+    result = Table(box=None, pad_edge=False, caption=escape(caption), caption_justify="left")
     for name, justify in (
         *(("run", "right"), ("state", "left"), ("evaluations", "right"), ("iteration", "right")),
         *(("ELBO", "right"), ("sd", "right"), ("time", "right"), ("host", "left"), ("", "left")),

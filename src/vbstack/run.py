@@ -68,6 +68,8 @@ class Run:
         0 exact log density, 1 unknown noise, 2 noise given per evaluation, None not recorded.
     names : (D,) strings
         Parameter names.
+    floored : int
+        Evaluations that failed and were replaced by a low value.
     """
 
     weights: Array
@@ -88,6 +90,7 @@ class Run:
     seconds: float | None = None
     engine: str = "unknown"
     versions: dict[str, str] = field(default_factory=dict)
+    floored: int = 0
 
     def __post_init__(self) -> None:
         k, d = self._sizes()

@@ -58,23 +58,34 @@ class RunStore:
 
     def __init__(self, directory: str | os.PathLike[str]):
         self.directory = Path(directory)
+        self.set_aside: list[str] = []  # a line for every damaged file found by this object
 
-    def open(self, problem: Problem, seed: int | None, options: Mapping[str, Any]) -> int:
+    def open(
+        self,
+        problem: Problem,
+        seed: int | None,
+        options: Mapping[str, Any],
+        engine: str = "pyvbmc",
+    ) -> int:
         """Create the store for this problem, or check that it is this problem's; returns the seed.
 
         Without a seed a new store gets a random one, an old store keeps its own.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
         plan = {
             "format": FORMAT,
             "schema": 1,
             "seed": int.from_bytes(os.urandom(4), "little") if seed is None else int(seed),
             "problem": problem.description(),
+            "engine": engine,
             "options": json.loads(json.dumps(dict(options), default=repr)),
         }
         path = self.directory / "store.json"
         if not path.exists():
-            _create(path, json.dumps(plan, indent=1) + "\n")
+            try:
+                self.directory.mkdir(parents=True, exist_ok=True)
+                _create(path, json.dumps(plan, indent=1) + "\n")
+            except OSError as error:
+                raise self.unwritable(error) from error
         found = self.plan()
         expected = plan if seed is not None else {**plan, "seed": found["seed"]}
         differences = list(_differences(expected, found))
@@ -95,13 +106,13 @@ class RunStore:
             raise FileError(f"{path} cannot be read: {error}") from error
         if plan.get("format") != FORMAT:
             raise FileError(f"{path} is not a vbstack store")
-        return dict(plan)
+        return {"engine": "pyvbmc", **plan}
 
     def path(self, index: int, kind: str) -> Path:
         return self.directory / f"run-{index:05d}.{kind}"
 
     def load(self, index: int) -> Run | None:
-        """The finished run, or None; a damaged file is set aside and said so by a warning file."""
+        """The finished run, or None; a damaged file is set aside, with a line in `set_aside`."""
         path = self.path(index, "npz")
         if not path.exists():
             return None
@@ -110,7 +121,9 @@ class RunStore:
         except FileError as error:
             aside = path.with_suffix(f".damaged-{time.time_ns()}")
             path.rename(aside)
-            aside.with_suffix(aside.suffix + ".txt").write_text(f"{error}\n")
+            self.set_aside.append(
+                f"{error}; it was renamed {aside.name}, and the run is made again"
+            )
             return None
 
     def runs(self) -> dict[int, Run]:
@@ -155,9 +168,35 @@ class RunStore:
         """True while this process alone works on the run; False when another one does."""
         handle = os.open(self.path(index, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            yield _locked(handle)
+            yield _locked(handle, fcntl.LOCK_EX)
         finally:
             os.close(handle)
+
+    def _claimed(self, index: int) -> bool:
+        """Whether a process works on the run; asking needs no right to write."""
+        path = self.path(index, "lock")
+        if not path.exists():
+            return False
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            return not _locked(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+    def check_writable(self) -> None:
+        """An error that says what to do if nothing can be written here."""
+        try:
+            with tempfile.TemporaryFile(dir=self.directory) as file:
+                file.write(b"vbstack")
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def unwritable(self, error: OSError) -> OSError:
+        """The error to show when a file of the store could not be written."""
+        return OSError(
+            f"the store {self.directory} cannot be written ({error.strerror or error}): free some "
+            "space, change its permissions, or use another directory"
+        )
 
     def state(self, index: int) -> RunState:
         """What is known of a run without disturbing it."""
@@ -170,9 +209,8 @@ class RunStore:
             )  # fmt: skip
         journal = self.path(index, "journal")
         count = journal.read_bytes().count(b"\n") if journal.exists() else 0
-        with self.claim(index) as free:
-            if not free:
-                return RunState(index, "running", count, **self._notes(index))
+        if self._claimed(index):
+            return RunState(index, "running", count, **self._notes(index))
         failure = self.failure(index)
         if failure:
             message, host = str(failure.get("message", "")), str(failure.get("host", ""))
@@ -198,11 +236,11 @@ def _host() -> str:
     return socket.gethostname()
 
 
-def _locked(handle: int) -> bool:
+def _locked(handle: int, kind: int) -> bool:
     """Whether the lock could be had; a moment's patience for somebody who only looks."""
     for _ in range(5):
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             time.sleep(0.02)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.engine import Progress, Recorder, ReplayMismatch
-from vbstack.engines.pyvbmc import run_pyvbmc
+from vbstack.engines import engine_named
 from vbstack.problem import EvaluationError, Problem
 from vbstack.store import RunStore
 
@@ -34,6 +34,7 @@ class Task:
     seed: int
     start: tuple[float, ...]
     on_error: str
+    engine: str = "pyvbmc"
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -62,29 +63,31 @@ def perform_packed(packed: bytes, task: Task) -> Outcome:
 def perform(problem: Problem, task: Task) -> Outcome:
     """Do one run, resuming it by replay if it was begun before."""
     store = RunStore(task.directory)
-    with store.claim(task.index) as mine:
-        if not mine:
-            return Outcome(task.index, BUSY, "another process works on it")
-        if store.load(task.index) is not None:
-            return Outcome(task.index, FINISHED, "was there already")
-        try:
+    try:
+        with store.claim(task.index) as mine:
+            if not mine:
+                return Outcome(task.index, BUSY, "another process works on it")
+            if store.load(task.index) is not None:
+                return Outcome(task.index, FINISHED, "was there already")
             return _finish(problem, task, store)
-        except EvaluationError as error:
-            return _failed(store, task, str(error), x=error.x.tolist())
-        except Exception as error:
-            return _failed(store, task, f"{type(error).__name__}: {error}")
+    except EvaluationError as error:
+        return _failed(store, task, str(error), x=error.x.tolist())
+    except OSError as error:
+        return _failed(store, task, str(store.unwritable(error)))
+    except Exception as error:
+        return _failed(store, task, f"{type(error).__name__}: {error}")
 
 
 def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
-    note = ""
+    engine, start, note = engine_named(task.engine), np.array(task.start), ""
     try:
         recorder = _recorder(problem, task, store)
-        run = run_pyvbmc(problem, np.array(task.start), task.seed, recorder, task.options)
+        run = engine(problem, start, task.seed, recorder, task.options)
     except ReplayMismatch as mismatch:
         note = f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
         store.give_up_replay(task.index)
         recorder = _recorder(problem, task, store)
-        run = run_pyvbmc(problem, np.array(task.start), task.seed, recorder, task.options)
+        run = engine(problem, start, task.seed, recorder, task.options)
     if recorder.floored:
         note = f"{note} {len(recorder.floored)} failed evaluations were floored".strip()
     store.save(task.index, run)
@@ -112,7 +115,9 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
 
 
 def _failed(store: RunStore, task: Task, message: str, **details: Any) -> Outcome:
-    store.save_failure(
-        task.index, {"message": message, "traceback": traceback.format_exc(), **details}
-    )
+    record = {"message": message, "traceback": traceback.format_exc(), **details}
+    try:
+        store.save_failure(task.index, record)
+    except OSError as error:
+        message += f" (nor could this be noted in the store: {error})"
     return Outcome(task.index, FAILED, message)

@@ -2,9 +2,11 @@
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -148,3 +150,35 @@ def test_doctor_reports(folder):
     code, output, _ = run(folder, "doctor", "--json")
     assert code == 0
     assert json.loads(output)["can send functions"] is True
+
+
+def test_a_terminal_shows_a_live_table_with_the_stacked_elbo(folder):
+    """Under a real pseudo-terminal: one line per run, and the stack of the finished ones."""
+    arguments = ["fit", "model.py:problem", "--out", "store", "--runs", "1", *SHORT]
+    master, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (40, 160))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "vbstack", *arguments],
+        cwd=folder,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore", "TERM": "xterm"},
+        stdout=subprocess.DEVNULL,
+        stderr=terminal,
+        stdin=subprocess.DEVNULL,
+    )
+    os.close(terminal)
+    shown = b""
+    while chunk := _read(master):
+        shown += chunk
+    os.close(master)
+    process.wait(timeout=60)
+    text = shown.decode()
+    for part in ("evaluations", "iteration", "running", "finished"):
+        assert part in text
+    assert "stack of 1 finished runs: ELBO" in text or "no run can be stacked yet" in text
+
+
+def _read(handle):
+    try:
+        return os.read(handle, 65536)
+    except OSError:  # the other side of a pseudo-terminal is closed
+        return b""

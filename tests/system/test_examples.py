@@ -5,12 +5,25 @@ import subprocess
 import sys
 from pathlib import Path
 
+import dill
 import numpy as np
 
-from examples import fit_from_log_density, stack_pyvbmc_runs
-from vbstack import RunStore, Screen, stack
+from benchmarks.make_runs import archive
+from benchmarks.peers import to_variational_posterior
+from examples import (
+    bounded_parameters,
+    dask_cluster,
+    demo,
+    fit_from_log_density,
+    import_pickles,
+    quickstart,
+    stack_pyvbmc_runs,
+)
+from vbstack import RunStore, Screen, load_runs, stack
 
 ROOT = Path(__file__).parents[2]
+SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
+ANY = Screen(require_converged=False, max_variance=np.inf)
 
 
 def run(module: str, *arguments: str, cwd: Path = ROOT) -> str:
@@ -37,9 +50,6 @@ def test_own_runs_are_stacked(monkeypatch):
     assert np.all(posterior.sample(100, seed=0)[:, 1] > 0)
 
 
-SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
-
-
 def test_a_noisy_simulator_is_fitted_and_the_run_continues_from_its_store(tmp_path):
     posterior = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
     assert posterior.names == ("rate", "bias")
@@ -64,8 +74,35 @@ def test_the_job_array_script_does_one_run(tmp_path):
     assert list(RunStore(tmp_path / "results").runs()) == [3]
 
 
-def test_the_demo_prints_summaries_and_draws_its_figure(tmp_path):
-    output = run("examples.demo", cwd=tmp_path)
-    assert output.count("True log evidence") == 2
-    assert output.count("certified") == 2
-    assert (tmp_path / "demo-results" / "demo.png").stat().st_size > 50_000
+def test_the_quickstart_finds_the_line():
+    posterior = quickstart.main(1, options={"max_fun_evals": 40}, progress=False, screen=ANY)
+    mean, covariance = posterior.moments()
+    assert abs(mean[1] - 1.9) < 3 * np.sqrt(covariance[1, 1])
+
+
+def test_bounded_parameters_stay_within_their_bounds():
+    posterior = bounded_parameters.main(1, options=SHORT, progress=False, screen=ANY)
+    draws = posterior.sample(1000, seed=0)
+    assert np.all((draws > bounded_parameters.LOWER) & (draws < bounded_parameters.UPPER))
+
+
+def test_runs_happen_on_a_dask_cluster(tmp_path):
+    posterior = dask_cluster.run(n_runs=2, directory=str(tmp_path), options=SHORT, progress=False)
+    assert len(posterior.runs) == 2
+
+
+def test_old_pickles_are_imported_by_the_example_and_by_the_command(tmp_path):
+    for index, run_ in enumerate(load_runs(archive("gmm"))[:3]):
+        (tmp_path / f"vp_{index}.pkl").write_bytes(dill.dumps(to_variational_posterior(run_)))
+    posterior = import_pickles.main(tmp_path)
+    assert len(posterior.runs) == 3
+    files = [str(path) for path in sorted(tmp_path.glob("*.pkl"))]
+    run("vbstack", "import", *files, "--out", str(tmp_path / "store"), "--trust-pickles")
+    found = stack(list(RunStore(tmp_path / "store").runs().values()))
+    np.testing.assert_allclose(found.weights, posterior.weights, rtol=1e-6, atol=1e-9)
+
+
+def test_the_demo_prints_its_summary_and_draws_its_figure(tmp_path, capsys):
+    figure = demo.main(tmp_path, 1, options=SHORT, progress=False, screen=ANY)
+    assert "True log evidence  2.9957" in capsys.readouterr().out
+    assert figure.stat().st_size > 50_000

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -46,7 +47,7 @@ def run_pyvbmc(
         parts = (earlier.x, earlier.values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
-    with threadpool_limits(1):
+    with threadpool_limits(1), _quiet():
         vbmc = VBMC(
             recorder,
             start,
@@ -58,8 +59,6 @@ def run_pyvbmc(
             seed=seed,
             **known,
         )
-        # Its only message at this level, that the run may not have converged, is in the record.
-        vbmc.logger.setLevel(logging.ERROR)
         recorder.observe = lambda: _progress(vbmc)
         vp, results = vbmc.optimize()
     return read_posterior(
@@ -70,9 +69,25 @@ def run_pyvbmc(
         start=start,
         seed=seed,
         seconds=time.perf_counter() - begun,
+        floored=len(recorder.floored),
         noise_level=2 if problem.noisy else 0,
         versions={**installed_versions(), "host": socket.gethostname()},
     )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No word from pyvbmc: that a run may not have converged is in its record."""
+
+    def serious(record: logging.LogRecord) -> bool:
+        return record.levelno >= logging.ERROR
+
+    logger = logging.getLogger("VBMC")
+    logger.addFilter(serious)
+    try:
+        yield
+    finally:
+        logger.removeFilter(serious)
 
 
 def _progress(vbmc: Any) -> tuple[int, float | None]:

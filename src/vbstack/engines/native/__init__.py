@@ -1,0 +1,1 @@
+"""The native engine: VBMC made for stacking. `loop.run_native` is the engine."""

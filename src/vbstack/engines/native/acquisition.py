@@ -1,0 +1,94 @@
+"""Where to evaluate next: points that matter and are not known yet.
+
+    a(x) = log s²(x) + f̄(x) + log q(x)       (prospective uncertainty sampling, Acerbi 2018)
+
+is searched among candidates around the mixture and around good points, then by local perturbations.
+After every evaluation the candidates' mean and variance are updated by one rank-one step: with
+c = cov(x*, ·), r = y − f̄(x*), v = s²(x*) + jitter,  f̄ += c r / v  and  s² −= c² / v.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.engines.native.gp import JITTER, Process, kernel_between
+from vbstack.engines.native.mixture_fit import Mixture
+
+Array = NDArray[np.float64]
+
+CANDIDATES = 512
+_ROUNDS, _PERTURBATIONS = 3, 24
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Points (m, D), log q, mean and variance there, and L⁻¹ k(X, points) (n, m)."""
+
+    points: Array
+    log_q: Array
+    mean: Array
+    variance: Array
+    whitened: Array
+
+    @classmethod
+    def of(
+        cls,
+        process: Process,
+        mixture: Mixture,
+        limits: tuple[Array, Array],
+        rng: np.random.Generator,
+    ) -> Candidates:
+        points = _proposals(process, mixture, limits, rng)
+        mean, variance = process.predict(points)
+        return cls(points, mixture.log_density(points), mean, variance, process.whitened(points))
+
+    def best(self, process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
+        """The point (D,) of highest a, after a local search."""
+        scores = np.log(self.variance) + self.mean + self.log_q
+        place = int(np.argmax(scores))
+        point, score = self.points[place], float(scores[place])
+        radius = np.sqrt(mixture.weights @ mixture.sds**2)
+        for round_ in range(_ROUNDS):
+            steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
+            near = point + steps
+            mean, variance = process.predict(near)
+            scores = np.log(variance) + mean + mixture.log_density(near)
+            place = int(np.argmax(scores))
+            if scores[place] > score:
+                point, score = near[place], float(scores[place])
+        return point
+
+    def including(self, before: Process, point: Array, value: float) -> Candidates:
+        """The candidates after an evaluation at `point`; `before` is the process without it."""
+        row = before.whitened(point[None])[:, 0]
+        mean = float(before.predict(point[None])[0][0])
+        known = max(before.variance + JITTER - float(row @ row), JITTER)
+        kernel = kernel_between(before.hyperparameters, point[None], self.points)[0]
+        shared = kernel - row @ self.whitened
+        return Candidates(
+            self.points,
+            self.log_q,
+            self.mean + shared * ((value - mean) / known),
+            np.maximum(self.variance - shared**2 / known, 1e-12),
+            np.vstack([self.whitened, shared / np.sqrt(known)]),
+        )
+
+
+def _proposals(
+    process: Process, mixture: Mixture, limits: tuple[Array, Array], rng: np.random.Generator
+) -> Array:
+    """Half from the mixture (inflated up to three times), a quarter each from its Gaussian moments
+    and from around the best evaluations."""
+    half, quarter = CANDIDATES // 2, CANDIDATES // 4
+    inflations = np.array([1.0, 1.5, 2.0, 3.0])
+    near = [mixture.draws(half // 4, rng, float(inflation)) for inflation in inflations]
+    mean, covariance = mixture.moments()
+    d = mixture.dimension
+    wide = rng.multivariate_normal(mean, covariance + 1e-12 * np.eye(d), quarter, method="cholesky")
+    best = np.argsort(process.data.values)[-max(3, len(process.data.values) // 5) :]
+    around = process.data.inputs[rng.choice(best, quarter)]
+    around = around + rng.standard_normal((quarter, d)) * np.sqrt(np.diag(covariance)) * 0.3
+    return np.clip(np.vstack([*near, wide, around]), *limits)

@@ -1,0 +1,236 @@
+"""The surrogate of a running run: a Gaussian process with MAP hyperparameters.
+
+    f ~ GP(m, k),  k(x, x') = σ_f² exp(−½ Σ_d (x_d − x'_d)²/ℓ_d²),
+    m(x) = m0 − ½ Σ_d (x_d − c_d)²/ω_d²                        (Acerbi 2018, eqs. 3 and 4)
+
+The hyperparameters are one vector h = (log ℓ, log σ_f, m0, c, log ω), 3D + 2 numbers. They maximise
+the log marginal likelihood plus weak Student-t priors. With α = K⁻¹(y − m) and W = ααᵀ − K⁻¹ the
+gradient is ½ tr(W ∂K) for the kernel and αᵀ∂m for the mean (Rasmussen & Williams 2006, eq. 5.9).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack, solve_triangular
+from scipy.optimize import minimize
+
+Array = NDArray[np.float64]
+
+JITTER = 1e-4  # variance added to every value
+_SHAPING = 0.05  # sd of the extra noise per nat that a point lies below the shaping threshold
+_DEGREES = 3.0  # of the Student-t priors
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True)
+class Data:
+    """What is known: inputs (n, D) in the run's space, values (n,), noise variances (n,)."""
+
+    inputs: Array
+    values: Array
+    noise: Array
+
+    @classmethod
+    def of(cls, inputs: Array, values: Array) -> Data:
+        """Points far below the best get noise of their own, so that they do not bend the rest."""
+        depth = values.max() - values - 10 * inputs.shape[1]
+        return cls(inputs, values, JITTER + np.square(_SHAPING * np.maximum(0, depth)))
+
+
+@dataclass(frozen=True)
+class Process:
+    """A conditioned process: hyperparameters, lower Cholesky factor of K, and α."""
+
+    data: Data
+    hyperparameters: Array
+    factor: Array
+    alpha: Array
+
+    @classmethod
+    def condition(cls, data: Data, hyperparameters: Array) -> Process:
+        """The process given these evaluations; where K is singular, with more noise."""
+        kernel = kernel_between(hyperparameters, data.inputs, data.inputs)
+        for noise in (data.noise * 10.0**power for power in range(12)):
+            factor, info = lapack.dpotrf(kernel + np.diag(noise), lower=1, clean=1)
+            if not info:
+                noisier = Data(data.inputs, data.values, noise)
+                return cls._solved(noisier, hyperparameters, factor)
+        raise FloatingPointError(
+            f"the kernel matrix of {len(kernel)} points is singular at {hyperparameters.tolist()}"
+        )
+
+    @classmethod
+    def _solved(cls, data: Data, hyperparameters: Array, factor: Array) -> Process:
+        residual = data.values - mean_at(hyperparameters, data.inputs)
+        alpha = lapack.dpotrs(factor, residual, lower=1)[0]
+        return cls(data, hyperparameters, factor, alpha)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.data.inputs.shape[1])
+
+    @property
+    def lengths(self) -> Array:
+        return np.exp(self.hyperparameters[: self.dimension])
+
+    @property
+    def variance(self) -> float:
+        return float(np.exp(2 * self.hyperparameters[self.dimension]))
+
+    @property
+    def log_likelihood(self) -> float:
+        """Log density of the values under the prior."""
+        residual = self.data.values - mean_at(self.hyperparameters, self.data.inputs)
+        half_log_determinant = float(np.log(np.diag(self.factor)).sum())
+        return -0.5 * float(residual @ self.alpha + len(residual) * _LOG_2PI) - half_log_determinant
+
+    def surprise(self, share: float = 0.5) -> float:
+        """Mean square of the standardised leave-one-out residuals of the better evaluations.
+
+        One when the process knows its own error; z_i = α_i / √(K⁻¹)_ii (Sundararajan & Keerthi).
+        """
+        inverse = lapack.dpotri(self.factor, lower=1)[0]
+        better = self.data.values >= np.quantile(self.data.values, 1 - share)
+        return float(np.mean((np.square(self.alpha) / np.diag(inverse))[better]))
+
+    def whitened(self, points: Array) -> Array:
+        """L⁻¹ k(X, points), (n, m)."""
+        kernel = kernel_between(self.hyperparameters, self.data.inputs, points)
+        return np.asarray(solve_triangular(self.factor, kernel, lower=True, check_finite=False))
+
+    def predict(self, points: Array) -> tuple[Array, Array]:
+        """Mean and variance (m,) of f at points (m, D)."""
+        kernel = kernel_between(self.hyperparameters, self.data.inputs, points)
+        v = solve_triangular(self.factor, kernel, lower=True, check_finite=False)
+        mean = mean_at(self.hyperparameters, points) + self.alpha @ kernel
+        return mean, np.maximum(self.variance - np.square(v).sum(axis=0), 1e-12)
+
+    def including(self, point: Array, value: float) -> Process:
+        """The process with one more evaluation: one more row of the factor, O(n²)."""
+        row = self.whitened(point[None])[:, 0]
+        pivot = float(np.sqrt(max(self.variance + JITTER - float(row @ row), JITTER)))
+        n = len(row)
+        factor = np.zeros((n + 1, n + 1), order="F")
+        factor[:n, :n], factor[n, :n], factor[n, n] = self.factor, row, pivot
+        data = Data(
+            np.vstack([self.data.inputs, point]),
+            np.append(self.data.values, value),
+            np.append(self.data.noise, JITTER),
+        )
+        return Process._solved(data, self.hyperparameters, factor)
+
+
+@dataclass(frozen=True)
+class Priors:
+    """Student-t priors of the hyperparameters, and the box they may not leave."""
+
+    centres: Array
+    scales: Array
+    lower: Array
+    upper: Array
+
+    @classmethod
+    def of(cls, data: Data) -> Priors:
+        """Weak priors in a space where the plausible box has unit width (Acerbi 2020, app. A)."""
+        d = data.inputs.shape[1]
+        one = np.ones(d)
+        best, spread = data.values.max(), max(1.0, float(np.ptp(data.values)))
+        top = data.inputs[np.argsort(data.values)[-max(5, len(data.values) // 5) :]]
+        middle = top.mean(axis=0)
+        low, high = data.inputs.min(axis=0), data.inputs.max(axis=0)
+        width = np.maximum(high - low, 1e-3)
+        return cls(
+            centres=np.r_[np.log(np.sqrt(d / 6)) * one, np.log(5.0), best, middle, 0 * one],
+            scales=np.r_[1.2 * one, 2.0, max(1.0, d), 0.5 * one, 1.0 * one],
+            lower=np.r_[np.log(1e-3 * width), -2.0, best - spread, low - width, np.log(0.01) * one],
+            upper=np.r_[
+                np.log(10 * width), np.log(10 * spread), best + spread, high + width, 4.0 * one
+            ],
+        )
+
+    def clipped(self, h: Array) -> Array:
+        return np.clip(h, self.lower, self.upper)
+
+    def log_density(self, h: Array) -> tuple[float, Array]:
+        z = (h - self.centres) / self.scales
+        tail = 1 + z**2 / _DEGREES
+        value = -0.5 * (_DEGREES + 1) * float(np.log(tail).sum())
+        return value, -(_DEGREES + 1) / _DEGREES * z / tail / self.scales
+
+
+def mean_at(h: Array, points: Array) -> Array:
+    """m (m,) at points (m, D)."""
+    d = points.shape[1]
+    centre, widths = h[d + 2 : 2 * d + 2], np.exp(h[2 * d + 2 :])
+    return np.asarray(h[d + 1] - 0.5 * np.square((points - centre) / widths).sum(axis=1))
+
+
+def kernel_between(h: Array, points: Array, others: Array) -> Array:
+    """k (n, m), in an order that LAPACK can use in place."""
+    d = points.shape[1]
+    a, b = points / np.exp(h[:d]), others / np.exp(h[:d])
+    exponent = b @ a.T
+    exponent -= 0.5 * np.square(a).sum(axis=1)
+    exponent -= 0.5 * np.square(b).sum(axis=1)[:, None]
+    np.minimum(exponent, 0, out=exponent)
+    np.exp(exponent, out=exponent)
+    exponent *= np.exp(2 * h[d])
+    return np.asarray(exponent.T)
+
+
+def log_posterior(h: Array, data: Data, priors: Priors) -> tuple[float, Array]:
+    """Log marginal likelihood plus log prior, and its gradient; −inf where K is singular."""
+    n, d = data.inputs.shape
+    kernel = kernel_between(h, data.inputs, data.inputs)
+    noisy = kernel.copy(order="F")
+    noisy[np.diag_indices(n)] += data.noise
+    factor, info = lapack.dpotrf(noisy, lower=1, overwrite_a=1, clean=1)
+    if info:
+        return -np.inf, np.zeros_like(h)
+    residual = data.values - mean_at(h, data.inputs)
+    alpha = lapack.dpotrs(factor, residual, lower=1)[0]
+    value = -0.5 * (residual @ alpha + n * _LOG_2PI) - float(np.log(np.diag(factor)).sum())
+    inverse = lapack.dpotri(factor, lower=1)[0]
+    inverse += np.tril(inverse, -1).T
+    weighted = (np.outer(alpha, alpha) - inverse) * kernel
+    # Σ_ij S_ij (x_i − x_j)² = 2 (Σ_i s_i x_i² − xᵀ S x), for all dimensions at once.
+    scaled = data.inputs / np.exp(h[:d])
+    rows = weighted.sum(axis=1)
+    d_lengths = rows @ np.square(scaled) - np.einsum("id,id->d", scaled, weighted @ scaled)
+    widths = np.exp(h[2 * d + 2 :])
+    away = (data.inputs - h[d + 2 : 2 * d + 2]) / widths
+    gradient = np.r_[d_lengths, rows.sum(), alpha.sum(), alpha @ away / widths, alpha @ away**2]
+    prior, d_prior = priors.log_density(h)
+    return value + prior, gradient + d_prior
+
+
+def fit(data: Data, starts: list[Array], max_iterations: int) -> Process:
+    """The process with the best hyperparameters found from these starts."""
+    priors = Priors.of(data)
+
+    def objective(h: Array) -> tuple[float, Array]:
+        value, gradient = log_posterior(h, data, priors)
+        return (-value, -gradient) if np.isfinite(value) else (1e25, np.zeros_like(h))
+
+    bounds = list(zip(priors.lower, priors.upper, strict=True))
+    results = [
+        minimize(
+            objective,
+            priors.clipped(start),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options={"maxiter": max_iterations, "ftol": 1e-6, "gtol": 1e-3},
+        )
+        for start in starts
+    ]
+    best = min(results, key=lambda result: float(result.fun))
+    return Process.condition(data, priors.clipped(best.x))
+
+
+def first_guess(data: Data) -> Array:
+    """Hyperparameters to start from when nothing is known: those of the priors' centres."""
+    return Priors.of(data).centres.copy()

@@ -1,0 +1,286 @@
+"""The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
+
+    repeat: evaluate five points (acquisition) · refit the surrogate (gp) · refit the mixture
+            (mixture_fit) · after warm-up, whiten the space if that raises the ELBO (space)
+    until:  ELBO, its sd and the moments have settled
+    end:    fifty components, kept away from where the surrogate is uncertain
+
+A run only has to be right about the region it covers, and to know its own error: stacking chooses
+the weights. Everything is deterministic given the start and the seed.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from vbstack.engine import Recorder
+from vbstack.engines.native import gp, mixture_fit, quadrature, space
+from vbstack.engines.native.acquisition import Candidates
+from vbstack.engines.native.gp import Data, Process
+from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.problem import Problem
+from vbstack.run import Run
+from vbstack.surrogate import Surrogate
+from vbstack.transform import Transform
+
+Array = NDArray[np.float64]
+
+_WHITENING_PAUSE = 4  # iterations between two attempts at whitening
+_LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What may be set; None means the default for the number of parameters."""
+
+    max_fun_evals: int | None = None  # 50 (D + 2)
+    fun_eval_start: int = 10
+    fun_evals_per_iter: int = 5
+    max_iter: int = 1000
+    final_components: int = 50
+    settled_iterations: int = 8
+    tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
+    penalty: float = 1.0  # β of the last fit
+    largest_variance: float = 0.3  # components whose J is larger are left out
+    whitenings: int = 3
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], dimension: int) -> Settings:
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise ValueError(f"the native engine has no option {unknown}; it has {sorted(known)}")
+        settings = cls(**options)
+        return replace(settings, max_fun_evals=settings.max_fun_evals or 50 * (dimension + 2))
+
+
+@dataclass(frozen=True)
+class State:
+    """One iteration: the space, the surrogate, the mixture and what it is worth."""
+
+    map_: Transform
+    process: Process
+    fitted: Fitted
+
+
+class Evaluated:
+    """The evaluations of a run, in the original space, seen from any other."""
+
+    def __init__(self, recorder: Recorder):
+        self.recorder = recorder
+        known = recorder.precomputed
+        self.x = [np.array(entry.x) for entry in known]
+        self.values = [entry.value for entry in known]
+
+    def add(self, x: Array) -> float:
+        value = self.recorder(x)
+        if isinstance(value, tuple):
+            raise TypeError("the native engine is for log densities without noise")
+        self.x.append(np.array(x))
+        self.values.append(value)
+        return value
+
+    def seen_from(self, map_: Transform) -> Data:
+        """Inputs in the run's space and values with the log-Jacobian of its map."""
+        u = map_.forward(np.array(self.x))
+        return Data.of(u, np.array(self.values) + map_.log_jacobian(u))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def run_native(
+    problem: Problem, start: Array, seed: int, recorder: Recorder, options: Mapping[str, Any]
+) -> Run:
+    """One run with one thread; it depends on nothing but its arguments and the libraries."""
+    if problem.noisy:
+        raise ValueError("the native engine is for log densities without noise; use pyvbmc")
+    settings = Settings.of(options, problem.dimension)
+    begun = time.perf_counter()
+    with threadpool_limits(1):
+        state, settled = _explore(problem, start, seed, recorder, settings)
+        state = _final(state, settings, np.random.default_rng([seed, 4]))
+    mixture, process = state.fitted.mixture, state.process
+    return Run(
+        weights=mixture.weights,
+        means=mixture.means,
+        sds=mixture.sds,
+        transform=state.map_,
+        log_joint=quadrature.integrals(process, mixture.means, mixture.sds)[0][None],
+        log_joint_covariance=quadrature.covariance(process, mixture.means, mixture.sds)[None],
+        elbo=state.fitted.elbo,
+        elbo_sd=state.fitted.elbo_sd,
+        converged=settled,
+        noise_level=0,
+        names=tuple(problem.names),
+        surrogate=as_surrogate(process),
+        evaluations=recorder.evaluations(),
+        start=start,
+        seed=seed,
+        seconds=time.perf_counter() - begun,
+        engine="native",
+        versions={
+            **{package: version(package) for package in ("vbstack", "numpy", "scipy")},
+            "host": socket.gethostname(),
+        },
+        floored=len(recorder.floored),
+    )
+
+
+def _explore(
+    problem: Problem, start: Array, seed: int, recorder: Recorder, settings: Settings
+) -> tuple[State, bool]:
+    """The last state, and whether everything had settled."""
+    rng = np.random.default_rng([seed, 3])
+    evaluated = Evaluated(recorder)
+    map_ = space.unit_box(problem)
+    for point in _first_points(problem, start, rng, settings.fun_eval_start):
+        evaluated.add(point)
+    history: list[State] = []
+    recorder.observe = lambda: (len(history), history[-1].fitted.elbo if history else None)
+    best: list[float] = []
+    warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
+    state = _first_state(evaluated, map_, rng)
+    budget = int(settings.max_fun_evals or 0)
+    while len(evaluated) < budget and len(history) < settings.max_iter:
+        count = min(settings.fun_evals_per_iter, budget - len(evaluated))
+        _evaluate_more(state, evaluated, rng, count)
+        best.append(max(evaluated.values))
+        if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
+            warming = False
+        state = _refitted(state, evaluated, rng, warming, len(history))
+        due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < 1.0
+        if not warming and due and whitenings < settings.whitenings:
+            tried, before = len(history), state
+            state = _whitened(state, evaluated, rng)
+            whitenings += state is not before
+        history.append(state)
+        if not warming and _settled(history, settings):
+            return state, True
+    return state, False
+
+
+def _first_points(
+    problem: Problem, start: Array, rng: np.random.Generator, count: int
+) -> list[Array]:
+    lower = np.asarray(problem.plausible_lower_bounds, dtype=float)
+    upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
+    return [start, *rng.uniform(lower, upper, (count - 1, problem.dimension))]
+
+
+def _first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
+    data = evaluated.seen_from(map_)
+    process = gp.fit(data, [gp.first_guess(data)], 50)
+    order = np.argsort(data.values)[::-1]
+    means = data.inputs[order[:2]]
+    mixture = Mixture(np.array([0.5, 0.5]), means, np.full(means.shape, 0.1))
+    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=20)
+    return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
+
+
+def _evaluate_more(
+    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int
+) -> None:
+    """Choose and evaluate points one after the other, each with the knowledge of the last."""
+    process, mixture = state.process, state.fitted.mixture
+    candidates = Candidates.of(process, mixture, space.search_limits(state.map_), rng)
+    for left in range(count, 0, -1):
+        point = candidates.best(process, mixture, rng)
+        value = evaluated.add(state.map_.inverse(point[None])[0])
+        value += float(state.map_.log_jacobian(point[None])[0])
+        if left > 1:
+            candidates = candidates.including(process, point, value)
+            process = process.including(point, value)
+
+
+def _refitted(
+    state: State, evaluated: Evaluated, rng: np.random.Generator, warming: bool, iteration: int
+) -> State:
+    """Surrogate and mixture after new evaluations, from where they were."""
+    data = evaluated.seen_from(state.map_)
+    starts = [state.process.hyperparameters]
+    if warming or iteration % 5 == 0:
+        starts.append(gp.first_guess(data))
+    process = gp.fit(data, starts, 30)
+    size = 2 if warming else int(np.clip(round(len(data.values) ** (2 / 3)), 2, 50))
+    mixture = mixture_fit.split(state.fitted.mixture, size, rng)
+    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=25)
+    return State(state.map_, process, mixture_fit.evaluated(process, mixture, rng))
+
+
+def _whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+    """The state in a whitened space, if the evaluations are more likely there; else as it was.
+
+    Both spaces have the same volume, so both processes explain the same values.
+    """
+    map_ = space.whitened(state.map_, state.fitted.mixture)
+    data = evaluated.seen_from(map_)
+    start = space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
+    process = gp.fit(data, [start], 50)
+    if process.log_likelihood < state.process.log_likelihood + _LIKELIHOOD_GAIN:
+        return state
+    mixture = space.moved(state.fitted.mixture, state.map_, map_)
+    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=40)
+    return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
+
+
+def _settled(history: list[State], settings: Settings) -> bool:
+    """Whether most of the last iterations changed little, the last one too."""
+    window = settings.settled_iterations
+    if len(history) <= window:
+        return False
+    small = [
+        _is_small(before.fitted, after.fitted, settings.tolerance)
+        for before, after in zip(history[-window - 1 : -1], history[-window:], strict=True)
+    ]
+    return small[-1] and sum(small) >= 0.8 * window
+
+
+def _is_small(before: Fitted, after: Fitted, tolerance: float) -> bool:
+    """Small change of the ELBO, small sd, small shift of the mean in units of the spread."""
+    (mean, covariance), (old_mean, _) = after.mixture.moments(), before.mixture.moments()
+    shift = np.abs(mean - old_mean) / np.sqrt(np.diag(covariance))
+    return bool(
+        abs(after.elbo - before.elbo) < tolerance
+        and after.elbo_sd < 3 * tolerance
+        and shift.max() < 3 * tolerance
+    )
+
+
+def _final(state: State, settings: Settings, rng: np.random.Generator) -> State:
+    """Many components, wary of uncertainty; those that the surrogate does not know are left out.
+
+    Even where fewer would do, as for a Gaussian target: stacking recombines them.
+    """
+    process = state.process
+    start = mixture_fit.split(state.fitted.mixture, settings.final_components, rng)
+    mixture = mixture_fit.fit(
+        process, start, rng, draws=32, max_iterations=100, penalty=settings.penalty
+    )
+    variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
+    drop = (variance > settings.largest_variance) | (mixture.weights < 1e-6)
+    mixture = mixture_fit.without(mixture, drop)
+    return replace(state, fitted=mixture_fit.evaluated(process, mixture, rng, 256))
+
+
+def as_surrogate(process: Process) -> Surrogate:
+    """The process as the arrays that a run keeps."""
+    h, d = process.hyperparameters, process.dimension
+    return Surrogate(
+        inputs=process.data.inputs,
+        values=process.data.values,
+        noise_variance=process.data.noise[None],
+        log_lengths=h[None, :d],
+        log_output=h[d : d + 1],
+        mean="negative_quadratic",
+        mean_parameters=h[None, d + 1 :],
+    )

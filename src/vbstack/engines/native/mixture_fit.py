@@ -1,0 +1,245 @@
+"""The variational posterior of a run: a mixture of diagonal Gaussians fitted to the surrogate.
+
+    maximise  Σ_k w_k (I_k − β √J_kk) + H[q],    q = Σ_k w_k N(μ_k, diag σ_k²)
+
+I and J are exact (`quadrature`); the entropy is a fixed-sample average over shifted Sobol points,
+
+    H ≈ −Σ_k w_k mean_s log q(μ_k + σ_k ε_ks),
+
+so the whole is smooth and L-BFGS applies. β > 0, in the last fit only, keeps components away from
+where the surrogate does not know (lower confidence bound).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from vbstack.engines.native.gp import Process
+from vbstack.engines.native.quadrature import covariance, integrals, variances
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+_LARGEST_STEP = 8.0  # in standard deviations of a component, and in its log scale and weight
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """Weights (K,), means (K, D) and standard deviations (K, D) in the run's space."""
+
+    weights: Array
+    means: Array
+    sds: Array
+
+    @property
+    def size(self) -> int:
+        return int(self.weights.size)
+
+    @property
+    def dimension(self) -> int:
+        return int(self.means.shape[1])
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean (D,) and covariance (D, D)."""
+        mean = self.weights @ self.means
+        away = self.means - mean
+        scatter = (away * self.weights[:, None]).T @ away
+        return mean, scatter + np.diag(self.weights @ self.sds**2)
+
+    def log_density(self, x: Array) -> Array:
+        """log q (n,) at points (n, D)."""
+        logs = _log_components(x, self.means, self.sds) + np.log(self.weights)
+        top = logs.max(axis=1)
+        return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
+
+    def draws(self, n: int, rng: np.random.Generator, inflation: float = 1.0) -> Array:
+        k = rng.choice(self.size, n, p=self.weights)
+        return self.means[k] + inflation * self.sds[k] * rng.standard_normal((n, self.dimension))
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A mixture, its ELBO, and the standard deviation that the surrogate gives it."""
+
+    mixture: Mixture
+    elbo: float
+    elbo_sd: float
+
+
+@cache
+def _net(draws: int, dimension: int) -> Array:
+    return np.asarray(qmc.Sobol(dimension, scramble=False).random_base2(int(np.log2(draws))))
+
+
+def normal_points(size: int, draws: int, dimension: int, rng: np.random.Generator) -> Array:
+    """ε (size, draws, D): one Sobol net, shifted anew for every component, as normal deviates.
+
+    Each component's points are centred and whitened, so that quadratic functions are averaged
+    exactly: the noise of log q that a fit could otherwise learn is mostly quadratic.
+    """
+    shifted = (_net(draws, dimension) + rng.random((size, 1, dimension))) % 1.0
+    points = ndtri(np.clip(shifted, 1e-9, 1 - 1e-9))
+    points -= points.mean(axis=1, keepdims=True)
+    second = np.einsum("ksd,kse->kde", points, points) / draws
+    return np.asarray(points @ np.linalg.inv(np.linalg.cholesky(second)).transpose(0, 2, 1))
+
+
+def entropy(
+    weights: Array, means: Array, sds: Array, points: Array
+) -> tuple[float, Array, Array, Array]:
+    """H and its gradients with respect to weights (as if unconstrained), μ and σ."""
+    size, draws, d = points.shape
+    x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
+    logs = _log_components(x, means, sds)
+    top = logs.max(axis=1)
+    density = np.exp(logs - top[:, None], out=logs)
+    total = density @ weights
+    log_q = (top + np.log(total)).reshape(size, draws)
+    mean_log = log_q.mean(axis=1)
+    share = np.repeat(weights / draws, draws) / total  # c_n / q(x_n), up to the scale exp(top)
+    ratio = density * share[:, None]
+    d_weights = -mean_log - ratio.sum(axis=0)
+    ratio *= weights  # c_n r_nj
+    precision = 1 / sds**2
+    mass = ratio.sum(axis=0)[:, None]
+    first = ratio.T @ x
+    second = ratio.T @ np.square(x) - 2 * means * first + means**2 * mass
+    d_means = -(first - means * mass) * precision
+    d_sds = -(second * precision - mass) / sds
+    # The draws move with their own component: ∇_x log q = Σ_j r_nj (μ_j − x)/σ_j².
+    score = ratio @ (means * precision) - x * (ratio @ precision)
+    score = score.reshape(size, draws, d)
+    d_means -= score.sum(axis=1)
+    d_sds -= (score * points).sum(axis=1)
+    return float(-weights @ mean_log), d_weights, d_means, d_sds
+
+
+def objective(
+    process: Process, mixture: Mixture, points: Array, penalty: float
+) -> tuple[float, Array, Array, Array]:
+    """The (penalised) ELBO and its gradients with respect to weights, μ and σ."""
+    weights, means, sds = mixture.weights, mixture.means, mixture.sds
+    gain, d_means, d_sds = integrals(process, means, sds)
+    if penalty:
+        spread, dj_means, dj_sds = variances(process, means, sds)
+        root = np.sqrt(spread)
+        gain = gain - penalty * root
+        d_means = d_means - (0.5 * penalty / root)[:, None] * dj_means
+        d_sds = d_sds - (0.5 * penalty / root)[:, None] * dj_sds
+    h, dh_weights, dh_means, dh_sds = entropy(weights, means, sds, points)
+    return (
+        float(weights @ gain) + h,
+        gain + dh_weights,
+        weights[:, None] * d_means + dh_means,
+        weights[:, None] * d_sds + dh_sds,
+    )
+
+
+def fit(
+    process: Process,
+    start: Mixture,
+    rng: np.random.Generator,
+    *,
+    draws: int,
+    max_iterations: int,
+    penalty: float = 0.0,
+) -> Mixture:
+    """The best mixture near `start`, by L-BFGS on means, log scales and log weights."""
+    size, d = start.means.shape
+    points = normal_points(size, draws, d, rng)
+    log_weights = np.log(np.maximum(start.weights, 1e-6))
+
+    def unpacked(v: Array) -> Mixture:
+        steps = v.reshape(size, 2 * d + 1)
+        logits = log_weights + steps[:, 0]
+        weights = np.exp(logits - logits.max())
+        return Mixture(
+            weights / weights.sum(),
+            start.means + start.sds * steps[:, 1 : d + 1],
+            start.sds * np.exp(steps[:, d + 1 :]),
+        )
+
+    def negative(v: Array) -> tuple[float, Array]:
+        mixture = unpacked(v)
+        value, d_weights, d_means, d_sds = objective(process, mixture, points, penalty)
+        d_logits = mixture.weights * (d_weights - mixture.weights @ d_weights)
+        gradient = np.column_stack([d_logits, d_means * start.sds, d_sds * mixture.sds])
+        return -value, -gradient.ravel()
+
+    lower, upper = _step_bounds(process, start)
+    result = minimize(
+        negative,
+        np.zeros(size * (2 * d + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(zip(lower.ravel(), upper.ravel(), strict=True)),
+        options={"maxiter": max_iterations, "ftol": 1e-6, "gtol": 1e-4, "maxcor": 10},
+    )
+    return unpacked(result.x)
+
+
+def _step_bounds(process: Process, start: Mixture) -> tuple[Array, Array]:
+    """Limits to the steps: centres stay among the evaluations, scales below half their range.
+
+    Beyond them the surrogate is its prior mean, and a component there would be made up.
+    """
+    low, high = process.data.inputs.min(axis=0), process.data.inputs.max(axis=0)
+    reach = np.full((start.size, 1), _LARGEST_STEP)
+    lower = np.hstack([-reach, (low - start.means) / start.sds, np.log(1e-5 / start.sds)])
+    upper = np.hstack(
+        [reach, (high - start.means) / start.sds, np.log(0.5 * (high - low) / start.sds)]
+    )
+    return np.minimum(lower, 0), np.maximum(upper, 0)
+
+
+def evaluated(
+    process: Process, mixture: Mixture, rng: np.random.Generator, draws: int = 64
+) -> Fitted:
+    """The mixture's ELBO on fresh draws, and its standard deviation √(wᵀJw)."""
+    points = normal_points(mixture.size, draws, mixture.dimension, rng)
+    value = objective(process, mixture, points, 0.0)[0]
+    j = covariance(process, mixture.means, mixture.sds)
+    variance = float(mixture.weights @ j @ mixture.weights)
+    return Fitted(mixture, value, float(np.sqrt(max(0.0, variance))))
+
+
+def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
+    """The mixture with `size` components: heavy ones are halved, again and again."""
+    weights, means, sds = (np.array(a) for a in (mixture.weights, mixture.means, mixture.sds))
+    while len(weights) < size:
+        k = np.argmax(weights * (1 + 0.2 * rng.random(len(weights))))
+        step = 0.5 * sds[k] * rng.standard_normal(means.shape[1])
+        weights[k] /= 2
+        sds[k] *= 0.85
+        weights, sds = np.append(weights, weights[k]), np.vstack([sds, sds[k]])
+        means = np.vstack([means, means[k] - step])
+        means[k] += step
+    return Mixture(weights / weights.sum(), means, sds)
+
+
+def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:
+    """The mixture without some components; at least one stays."""
+    keep = ~drop
+    if not keep.any():
+        keep[np.argmax(mixture.weights)] = True
+    weights = mixture.weights[keep]
+    return Mixture(weights / weights.sum(), mixture.means[keep], mixture.sds[keep])
+
+
+def _log_components(x: Array, means: Array, sds: Array) -> Array:
+    """log N(x_n; μ_j, σ_j) (n, K), by matrix products around the components' middle."""
+    origin = means.mean(axis=0)
+    x, means = x - origin, means - origin
+    precision = 1 / sds**2
+    logs = x @ (means * precision).T
+    logs -= 0.5 * (np.square(x) @ precision.T)
+    logs -= 0.5 * (means**2 * precision).sum(axis=1) + np.log(sds).sum(axis=1)
+    logs -= 0.5 * means.shape[1] * _LOG_2PI
+    return np.asarray(logs)

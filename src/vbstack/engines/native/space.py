@@ -1,0 +1,85 @@
+"""The run's space: the plausible box scaled to unit width, and later whitened by the mixture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.problem import Problem
+from vbstack.transform import PROBIT, UNBOUNDED, Link, Transform
+
+Array = NDArray[np.float64]
+
+_SMALLEST = 1e-3  # a parameter's plausible box is kept this share of its range away from a bound
+
+
+def unit_box(problem: Problem) -> Transform:
+    """pyvbmc's default: identity or probit link, then the plausible box to unit width."""
+    lower, upper = np.asarray(problem.lower_bounds), np.asarray(problem.upper_bounds)
+    bounded = np.isfinite(lower)
+    link = Link(np.where(bounded, PROBIT, UNBOUNDED), lower, upper)
+    span = np.where(bounded, upper - lower, 0.0)
+    low = np.asarray(problem.plausible_lower_bounds, dtype=float)
+    high = np.asarray(problem.plausible_upper_bounds, dtype=float)
+    with np.errstate(invalid="ignore"):
+        low = np.where(bounded, np.maximum(low, lower + _SMALLEST * span), low)
+        high = np.where(bounded, np.minimum(high, upper - _SMALLEST * span), high)
+    ends = link.forward(np.array([low, high]))
+    d = problem.dimension
+    return Transform(
+        kinds=link.kinds,
+        lower=lower,
+        upper=upper,
+        centre=ends.mean(axis=0),
+        width=ends[1] - ends[0],
+        scale=np.ones(d),
+        rotation=np.eye(d),
+    )
+
+
+def search_limits(map_: Transform) -> tuple[Array, Array]:
+    """A box (in the run's space) around the plausible box, widened to five times its size."""
+    corners = np.abs(np.linalg.inv(map_.rotation * map_.scale)) @ np.full(map_.dimension, 2.5)
+    return -corners, corners
+
+
+def whitened(map_: Transform, mixture: Mixture) -> Transform:
+    """The space in which the mixture's covariance is a multiple of the identity, volume kept.
+
+    With b = R (scale ∘ u) and cov(b) = U Λ Uᵀ the new rotation is U and the new scale ∝ √Λ.
+    """
+    old = map_.rotation * map_.scale
+    values, vectors = np.linalg.eigh(old @ mixture.moments()[1] @ old.T)
+    log_scale = 0.5 * np.log(np.maximum(values, 1e-12 * values.max()))
+    log_scale += (np.log(map_.scale) - log_scale).mean()
+    return replace(map_, rotation=vectors, scale=np.exp(log_scale))
+
+
+def moved(mixture: Mixture, old: Transform, new: Transform) -> Mixture:
+    """The mixture in the new space, its components' covariances reduced to their diagonals."""
+    step = _step(old, new)
+    sds = np.sqrt(np.einsum("de,ke->kd", step**2, mixture.sds**2))
+    return Mixture(mixture.weights, mixture.means @ step.T, sds)
+
+
+def moved_hyperparameters(h: Array, old: Transform, new: Transform) -> Array:
+    """Hyperparameters for the new space: lengths and widths are those along its axes.
+
+    Along axis i of the new space the old coordinates change by T_di, so 1/ℓ_i² = Σ_d (T_di/ℓ_d)².
+    """
+    d = old.dimension
+    back = _step(new, old)
+
+    def along(log_lengths: Array) -> Array:
+        return -0.5 * np.log(np.square(back / np.exp(log_lengths)[:, None]).sum(axis=0))
+
+    centre = h[d + 2 : 2 * d + 2] @ _step(old, new).T
+    return np.r_[along(h[:d]), h[d : d + 2], centre, along(h[2 * d + 2 :])]
+
+
+def _step(old: Transform, new: Transform) -> Array:
+    """T (D, D) with u_new = T u_old; the two differ in rotation and scale only."""
+    return np.asarray(np.linalg.solve(new.rotation * new.scale, old.rotation * old.scale))

@@ -1,0 +1,257 @@
+"""What can go wrong, with real processes: each fault costs what it must, and no more."""
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.system.test_launch import assert_same_runs, go, problem
+from vbstack import RunStore, Screen, TooFewRuns, stack
+
+
+def exits(x):
+    os._exit(3)
+
+
+def hangs(x):
+    time.sleep(600)
+
+
+def raises(x):
+    raise ZeroDivisionError("my own mistake")
+
+
+def is_nan(x):
+    return np.nan
+
+
+def is_infinite(x):
+    return np.inf
+
+
+def is_minus_infinite(x):
+    return -np.inf
+
+
+def is_a_vector(x):
+    return np.zeros(3)
+
+
+def is_a_pair(x):
+    return -1.0, 0.5
+
+
+@pytest.mark.parametrize(
+    ("density", "message"),
+    [
+        (exits, "process died"),
+        (hangs, "longer than the limit"),
+        (raises, "raised ZeroDivisionError: my own mistake"),
+        (is_nan, "returned nan"),
+        (is_infinite, "returned inf"),
+        (is_minus_infinite, "returned -inf"),
+        (is_a_vector, "not single numbers"),
+        (is_a_pair, "expected a single number because noisy=False"),
+    ],
+)
+def test_a_function_that_fails_costs_its_run_and_says_where(tmp_path, density, message):
+    with pytest.raises(TooFewRuns, match=message):
+        go(tmp_path, 1, target=problem(density, noisy=False), run_timeout=8)
+    failure = RunStore(tmp_path).failure(0)
+    assert message in failure["message"]
+    if density not in (exits, hangs):
+        assert len(failure["x"]) == 1
+    assert RunStore(tmp_path).state(0).state == "failed"
+
+
+def fails_beyond(x, limit):
+    return np.nan if abs(x[0]) > limit else -0.5 * float(x[0] ** 2)
+
+
+def test_floored_evaluations_are_counted_and_shown(tmp_path):
+    target = problem(fails_beyond, noisy=False, limit=1.9)
+    (run,) = go(tmp_path, 1, target=target, executor="here", on_error="floor", seed=5)
+    assert 0 < run.floored <= 0.2 * len(run.evaluations.values)
+    posterior = stack([run], screen=Screen(require_converged=False, max_variance=np.inf))
+    assert f"{run.floored} failed evaluations were replaced" in posterior.summary()
+
+
+def test_too_many_floored_evaluations_fail_the_run(tmp_path):
+    with pytest.raises(TooFewRuns, match="more than 20%"):
+        go(
+            tmp_path,
+            1,
+            target=problem(fails_beyond, noisy=False, limit=0.5),
+            executor="here",
+            on_error="floor",
+        )
+
+
+def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):
+    target = problem(pause=0.1)  # the first run alone takes longer than the limit
+    runs = go(tmp_path, target=target, executor="here", timeout=1, progress=True)
+    assert_same_runs(runs, expected[:1])
+    assert "the time limit is reached" in capfd.readouterr().err
+
+
+def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, expected):
+    waiting, log = tmp_path / "waiting", tmp_path / "calls"
+    waiting.touch()
+    target = problem(log=str(log), pause_at=8, pause_while=str(waiting))
+    with pytest.raises(TooFewRuns, match="run 0: was stopped by the time limit"):
+        go(tmp_path / "store", 1, target=target, timeout=15)
+    (pid,) = {int(line.split()[0]) for line in log.read_text().splitlines()}
+    assert not Path(f"/proc/{pid}").exists()
+    waiting.unlink()
+    assert_same_runs(go(tmp_path / "store", 1, target=target), expected[:1])
+    made = len(expected[0].evaluations.values)
+    assert len(log.read_text().splitlines()) <= made + 1  # the one under way when it was stopped
+
+
+def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expected):
+    distributed = pytest.importorskip("distributed")
+    target = problem(log=str(tmp_path / "calls"), die_at=20)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert_same_runs(go(tmp_path / "store", target=target, executor=client), expected)
+    lines = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
+    made = sum(len(run.evaluations.values) for run in expected)
+    assert len(lines) == made + 1  # only the point under way when the worker died is asked again
+    assert len({pid for pid, _ in lines}) >= 2
+
+
+@pytest.mark.parametrize("spoil", ["truncated", "foreign", "flipped"])
+def test_a_damaged_run_file_is_set_aside_said_so_and_made_again(tmp_path, expected, capfd, spoil):
+    go(tmp_path, 1)
+    path = RunStore(tmp_path).path(0, "npz")
+    content = path.read_bytes()
+    middle = len(content) // 2
+    path.write_bytes(
+        {
+            "truncated": content[:middle],
+            "foreign": b"something else",
+            "flipped": content[:middle] + bytes([content[middle] ^ 255]) + content[middle + 1 :],
+        }[spoil]
+    )
+    assert_same_runs(go(tmp_path, 1, progress=True), expected[:1])
+    assert "it was renamed run-00000.damaged-" in capfd.readouterr().err
+
+
+namespaces = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False).returncode,
+    reason="this machine does not allow a mount namespace of one's own",
+)
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tests.system.test_faults import fills_the_disk
+from tests.system.test_launch import go, problem
+from vbstack import RunStore, TooFewRuns
+
+here = Path(sys.argv[1])
+"""
+
+
+def fills_the_disk(x, rng, log, filler):
+    """The noisy density of the other tests; at its eighth call the disk becomes full."""
+    from tests.system.test_launch import noisy_density
+
+    if Path(log).exists() and len(Path(log).read_text().splitlines()) == 7:
+        with Path(filler).open("wb") as file:
+            while True:
+                try:
+                    os.write(file.fileno(), bytes(4096))
+                except OSError:
+                    break
+    return noisy_density(x, rng, log)
+
+
+def in_a_namespace(folder, setup, script):
+    """Run a script where `disk` is a small file system of its own; returns its output."""
+    (folder / "disk").mkdir()
+    (folder / "script.py").write_text(SCRIPT + textwrap.dedent(script))
+    command = f"{setup} && exec {sys.executable} {folder}/script.py {folder}"
+    done = subprocess.run(
+        ["unshare", "-Urm", "bash", "-c", command],
+        env={**os.environ, "PYTHONPATH": f"{Path.cwd()}:{os.environ.get('PYTHONPATH', '')}"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+@namespaces
+def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path, expected):
+    output = in_a_namespace(
+        tmp_path,
+        f"mount -t tmpfs -o size=400k tmpfs {tmp_path}/disk",
+        """
+        import shutil
+        store, filler, log = here / "disk/store", here / "disk/filler", here / "calls"
+        target = problem(fills_the_disk, log=str(log), filler=str(filler))
+        try:
+            go(store, 1, target=target)
+        except TooFewRuns as error:
+            print(error)
+        filler.unlink()
+        go(store, 1, target=target)
+        shutil.copytree(store, here / "copy")
+        """,
+    )
+    assert "cannot be written (No space left on device): free some space" in output
+    (run,) = RunStore(tmp_path / "copy").runs().values()
+    assert_same_runs([run], expected[:1])
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert len(calls) <= len(run.evaluations.values) + 1  # the one that could not be written
+
+
+@namespaces
+def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tmp_path):
+    output = in_a_namespace(
+        tmp_path,
+        f"mount -t tmpfs -o size=4m tmpfs {tmp_path}/disk",
+        """
+        import subprocess
+        from vbstack import Screen, stack
+        store, log = here / "disk/store", here / "calls"
+        target = problem(log=str(log))
+        go(store, 1, target=target)
+        subprocess.run(["mount", "-o", "remount,ro", str(here / "disk")], check=True)
+        paid = log.read_text()
+        for where, n_runs in ((store, 2), (here / "disk/new", 1)):
+            try:
+                go(where, n_runs, target=target)
+            except OSError as error:
+                print("refused:", error)
+        assert log.read_text() == paid
+        finished = go(store, 1, target=target)
+        assert RunStore(store).state(0).state == "finished"
+        print("stacked", len(stack(finished, screen=Screen(require_converged=False)).runs))
+        """,
+    )
+    assert output.count("refused: the store") == 2
+    assert output.count("Read-only file system") == 2
+    assert "stacked 1" in output
+
+
+def test_a_killed_worker_leaves_the_other_runs_alone(tmp_path, expected):
+    """One of two processes is killed; the other run finishes, and the next call makes the first."""
+    target = problem(log=str(tmp_path / "calls"), die_at=5)
+    runs = go(tmp_path / "store", target=target, n_workers=2)
+    assert len(runs) == 1
+    assert_same_runs(go(tmp_path / "store", target=target, n_workers=2), expected)

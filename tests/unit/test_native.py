@@ -1,0 +1,238 @@
+"""The native engine's parts against closed forms, finite differences and refactorisation."""
+
+import numpy as np
+import pytest
+from scipy.optimize import approx_fprime
+
+from vbstack import Problem, Screen, stack
+from vbstack.engine import Recorder, as_evaluations
+from vbstack.engines import engine_named, resolved
+from vbstack.engines.native import gp, mixture_fit, quadrature, space
+from vbstack.engines.native.acquisition import Candidates
+from vbstack.engines.native.gp import Data, Process
+from vbstack.engines.native.loop import run_native
+from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.engines.pyvbmc import read_transform
+from vbstack.journal import Journal
+
+
+@pytest.fixture
+def process():
+    """A process through twelve values of a bent function of two parameters."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, (12, 2))
+    values = -3 * x[:, 0] ** 2 - (x[:, 1] - x[:, 0] ** 2) ** 2
+    hyperparameters = np.array([-0.7, -0.4, 0.8, 0.5, 0.1, -0.2, 0.3, 0.6])
+    return Process.condition(Data.of(x, values), hyperparameters)
+
+
+@pytest.fixture
+def mixture():
+    rng = np.random.default_rng(4)
+    weights = np.array([0.5, 0.3, 0.2])
+    return Mixture(weights, rng.uniform(-0.7, 0.7, (3, 2)), rng.uniform(0.1, 0.5, (3, 2)))
+
+
+def test_the_hyperparameters_gradient_equals_finite_differences(process):
+    data, priors = process.data, gp.Priors.of(process.data)
+    value, gradient = gp.log_posterior(process.hyperparameters, data, priors)
+    expected = approx_fprime(
+        process.hyperparameters, lambda h: gp.log_posterior(h, data, priors)[0], 1e-6
+    )
+    np.testing.assert_allclose(gradient, expected, rtol=1e-3, atol=1e-3)
+    assert value - priors.log_density(process.hyperparameters)[0] == pytest.approx(
+        process.log_likelihood
+    )
+
+
+def test_integrals_equal_numerical_integration(process, mixture):
+    """Gauss–Hermite quadrature with forty nodes in each direction."""
+    values, _, _ = quadrature.integrals(process, mixture.means, mixture.sds)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    grid = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1).reshape(-1, 2)
+    share = np.outer(weights, weights).ravel() / (2 * np.pi)
+    for k in range(mixture.size):
+        expected = share @ process.predict(mixture.means[k] + mixture.sds[k] * grid)[0]
+        assert values[k] == pytest.approx(expected, abs=1e-8)
+
+
+def test_variances_are_the_diagonal_of_the_covariance_and_that_of_a_prior_is_known(
+    process, mixture
+):
+    covariance = quadrature.covariance(process, mixture.means, mixture.sds)
+    values = quadrature.variances(process, mixture.means, mixture.sds)[0]
+    np.testing.assert_allclose(values, np.diag(covariance), rtol=1e-9)
+    assert np.linalg.eigvalsh(covariance).min() > -1e-10
+    far = Process.condition(Data.of(np.full((1, 2), 50.0), np.zeros(1)), process.hyperparameters)
+    lengths2 = process.lengths**2
+    expected = process.variance * np.prod(np.sqrt(lengths2 / (lengths2 + 2 * 0.3**2)))
+    sds = np.full((1, 2), 0.3)
+    assert quadrature.covariance(far, np.zeros((1, 2)), sds)[0, 0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.5])
+def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, penalty):
+    points = mixture_fit.normal_points(3, 16, 2, np.random.default_rng(0))
+    _, *gradients = mixture_fit.objective(process, mixture, points, penalty)
+    names = ("weights", "means", "sds")
+    for name, gradient in zip(names, gradients, strict=True):
+        value = getattr(mixture, name)
+
+        def changed(v, name=name, shape=value.shape):
+            parts = {n: getattr(mixture, n) for n in names} | {name: v.reshape(shape)}
+            return mixture_fit.objective(process, Mixture(**parts), points, penalty)[0]
+
+        expected = approx_fprime(value.ravel(), changed, 1e-7)
+        np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_the_entropy_of_one_gaussian_is_known():
+    points = mixture_fit.normal_points(1, 512, 2, np.random.default_rng(0))
+    sds = np.array([[0.3, 2.0]])
+    found = mixture_fit.entropy(np.ones(1), np.zeros((1, 2)), sds, points)[0]
+    assert found == pytest.approx(np.log(2 * np.pi * np.e) + np.log(0.6), abs=1e-2)
+
+
+def test_one_more_point_by_a_rank_one_step_equals_refactorisation(process, mixture):
+    point, value = np.array([0.3, -0.4]), -1.2
+    grown = process.including(point, value)
+    again = Process.condition(grown.data, process.hyperparameters)
+    np.testing.assert_allclose(grown.factor, again.factor, atol=1e-8)
+    np.testing.assert_allclose(grown.alpha, again.alpha, rtol=1e-6)
+    limits = (np.full(2, -2.0), np.full(2, 2.0))
+    before = Candidates.of(process, mixture, limits, np.random.default_rng(1))
+    after = before.including(process, point, value)
+    mean, variance = again.predict(before.points)
+    np.testing.assert_allclose(after.mean, mean, atol=1e-6)
+    np.testing.assert_allclose(after.variance, variance, atol=1e-6)
+
+
+def test_a_singular_kernel_is_met_with_more_noise():
+    x = np.zeros((30, 2)) + 1e-9 * np.arange(30)[:, None]
+    process = Process.condition(
+        Data(x, np.arange(30.0), np.full(30, 1e-14)), np.array([3.0, 3.0, 6.0, 0, 0, 0, 0, 0])
+    )
+    assert np.isfinite(process.alpha).all()
+
+
+def test_the_unit_box_is_pyvbmcs():
+    from pyvbmc.parameter_transformer import ParameterTransformer
+
+    lower, upper = np.array([-np.inf, 0.0]), np.array([np.inf, 4.0])
+    low, high = np.array([-3.0, 0.5]), np.array([5.0, 2.0])
+    problem = Problem(
+        log_density=len,
+        lower_bounds=lower,
+        upper_bounds=upper,
+        plausible_lower_bounds=low,
+        plausible_upper_bounds=high,
+    )
+    boxes = (lower[None], upper[None], low[None], high[None])
+    theirs = read_transform(ParameterTransformer(2, *boxes, transform_type="probit"))
+    ours = space.unit_box(problem)
+    for name in ("kinds", "lower", "upper", "centre", "width", "scale", "rotation"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name))
+
+
+def test_whitening_keeps_the_volume_and_the_moments(mixture):
+    problem = Problem(
+        log_density=len, plausible_lower_bounds=[-1, -4], plausible_upper_bounds=[1, 6]
+    )
+    old = space.unit_box(problem)
+    new = space.whitened(old, mixture)
+    assert new.log_volume == pytest.approx(old.log_volume)
+    step = space._step(old, new)
+    covariance = step @ mixture.moments()[1] @ step.T
+    np.testing.assert_allclose(covariance, covariance[0, 0] * np.eye(2), atol=1e-12)
+    x = np.random.default_rng(0).normal(size=(5, 2))
+    np.testing.assert_allclose(new.forward(old.inverse(x)), x @ step.T, atol=1e-12)
+
+
+CENTRE, SPREAD = np.array([1.0, -0.5, 2.0]), np.array([0.5, 1.0, 0.3])
+
+
+def gaussian(x):
+    return float(-0.5 * np.sum(((x - CENTRE) / SPREAD) ** 2))
+
+
+def target():
+    return Problem(
+        log_density=gaussian, plausible_lower_bounds=[-3] * 3, plausible_upper_bounds=[4] * 3
+    )
+
+
+def native_run(journal, seed=5):
+    return run_native(
+        target(), np.array([0.0, 0.0, 0.0]), seed, Recorder(target(), seed, journal), {}
+    )
+
+
+@pytest.fixture(scope="module")
+def finished():
+    return native_run(Journal())
+
+
+def test_a_gaussian_is_recovered(finished):
+    assert finished.converged
+    assert finished.elbo == pytest.approx(1.5 * np.log(2 * np.pi) + np.log(SPREAD).sum(), abs=0.08)
+    mean, covariance = stack([finished]).moments()
+    np.testing.assert_allclose((mean - CENTRE) / SPREAD, 0, atol=3e-2)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)), SPREAD, rtol=3e-2)
+
+
+def test_a_run_is_replayed_bit_for_bit_from_half_a_journal(finished):
+    journal = Journal()
+    whole = native_run(journal)
+    half = Journal()
+    half.entries = journal.entries[: len(journal.entries) // 2]
+    again = native_run(half)
+    for run in (whole, again):
+        for name in ("weights", "means", "sds", "log_joint", "log_joint_covariance"):
+            np.testing.assert_array_equal(getattr(run, name), getattr(finished, name))
+        np.testing.assert_array_equal(run.evaluations.x, finished.evaluations.x)
+
+
+def test_the_surrogate_kept_gives_the_runs_own_integrals(finished):
+    surrogate = finished.surrogate
+    hyperparameters = np.r_[
+        surrogate.log_lengths[0], surrogate.log_output[0], surrogate.mean_parameters[0]
+    ]
+    data = Data(surrogate.inputs, surrogate.values, surrogate.noise_variance[0])
+    process = Process.condition(data, hyperparameters)
+    values = quadrature.integrals(process, finished.means, finished.sds)[0]
+    np.testing.assert_allclose(values, finished.log_joint[0], rtol=1e-9)
+
+
+def test_evaluations_known_beforehand_are_used(finished):
+    known = Recorder(target(), 5, Journal(), precomputed=_entries(finished, 20))
+    run = run_native(target(), np.zeros(3), 5, known, {"max_fun_evals": 40})
+    assert len(run.evaluations.values) == 40
+    np.testing.assert_array_equal(run.evaluations.x[:20], finished.evaluations.x[:20])
+    posterior = stack([run], screen=Screen(require_converged=False, max_variance=np.inf))
+    assert np.isfinite(posterior.evidence.raw)
+
+
+def _entries(run, count):
+    from vbstack.journal import Entry
+
+    pairs = zip(run.evaluations.x[:count], run.evaluations.values[:count], strict=True)
+    entries = [Entry(tuple(x), float(value), None, 0.0) for x, value in pairs]
+    assert as_evaluations(entries, False).values.size == count
+    return entries
+
+
+def test_engines_by_name_and_options_that_do_not_exist():
+    assert engine_named("native") is run_native
+    assert resolved("auto") == "pyvbmc"
+    with pytest.raises(ValueError, match="engine='mcmc' is not known"):
+        resolved("mcmc")
+    with pytest.raises(ValueError, match=r"no option \['max_evals'\]"):
+        run_native(target(), np.zeros(3), 0, Recorder(target(), 0, Journal()), {"max_evals": 3})
+    noisy = Problem(
+        log_density=gaussian,
+        plausible_lower_bounds=[-3] * 3,
+        plausible_upper_bounds=[4] * 3,
+        noisy=True,
+    )
+    with pytest.raises(ValueError, match="without noise"):
+        run_native(noisy, np.zeros(3), 0, Recorder(noisy, 0, Journal()), {})
