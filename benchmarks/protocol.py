@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.make_runs import archive
-from benchmarks.metrics import Approximation, metrics, of_mixture, of_stack
+from benchmarks.metrics import Approximation, metrics, of_draws, of_mixture, of_stack
 from benchmarks.priors import Array
 from benchmarks.problems import PROBLEMS
 from benchmarks.record import BenchmarkProblem
@@ -124,6 +124,13 @@ def peer_row(problem: str, size: int, index: int) -> dict[str, Any]:
 def single(run: Run) -> Approximation:
     """One VBMC run by itself, with its own ELBO."""
     return of_mixture(Mixture.from_runs([run]), run.weights, run.elbo)
+
+
+def draws_scored(problem: str) -> dict[str, float]:
+    """The MMTV that draws from the truth itself have: what kernel densities alone cost."""
+    truth = truth_of(problem)
+    scores = metrics(of_draws(truth.draws, truth.log_evidence), truth)
+    return {"number": len(truth.draws), **rounded({"mmtv": scores.mmtv})}
 
 
 def _head(task: tuple[str, int, int], method: str) -> dict[str, Any]:

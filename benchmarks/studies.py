@@ -45,6 +45,7 @@ def stack_study(problem: str, folder: Path, workers: int, sizes: Sequence[int], 
         "problem": problem,
         "log_evidence": protocol.truth_of(problem).log_evidence,
         "log_evidence_sd": protocol.truth_of(problem).log_evidence_sd,
+        "true_draws": protocol.draws_scored(problem),
         "filter": {
             "total": kept.total,
             "unconverged": kept.unconverged,

@@ -145,3 +145,14 @@ def test_a_recording_with_gaps_is_refused(tmp_path: Path) -> None:
     path.write_text("t_ms,v_mV\n0,0\n0.5,0\n2.0,0\n")
     with pytest.raises(ValueError, match="equally spaced"):
         read_recording(path)
+
+
+def test_a_reference_survives_its_file(tmp_path: Path) -> None:
+    stored = Reference.load(REFERENCES / "multisensory.npz")
+    again = Reference.load(stored.save(tmp_path / "copy.npz"))
+    assert again.log_evidence == stored.log_evidence
+    assert again.how == stored.how
+    np.testing.assert_array_equal(again.draws, stored.draws)
+    few = stored.sample(100, np.random.default_rng(0))
+    assert len(np.unique(few, axis=0)) == 100
+    assert len(stored.sample(len(stored.draws) + 5, np.random.default_rng(0))) > len(stored.draws)
