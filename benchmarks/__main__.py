@@ -13,7 +13,8 @@ from pathlib import Path
 from benchmarks import protocol, studies
 from benchmarks.baselines import REPEATS
 from benchmarks.figures import write_figures
-from benchmarks.make_runs import ARCHIVES, archive, extend
+from benchmarks.make_runs import ARCHIVES, extend
+from benchmarks.problems import benchmark_of
 from benchmarks.tables import write_tables
 from vbstack.store import RunStore
 
@@ -31,8 +32,16 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--limit", type=int, help="evaluations of BBVI, instead of the paper's")
     parser.add_argument("--sizes", type=int, nargs="+", default=list(protocol.SIZES))
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--archives", type=Path, default=ARCHIVES, help="folder of the archives")
+    parser.add_argument(
+        "--data", type=Path, help="a real session or cell, for --problem of that kind"
+    )
     parser.add_argument("--out", type=Path, default=studies.RESULTS)
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    elsewhere = arguments.archives != ARCHIVES and arguments.out != studies.RESULTS
+    if arguments.data is not None and not (elsewhere and len(arguments.problem or ()) == 1):
+        parser.error("--data needs one --problem, and --archives and --out of its own")
+    return arguments
 
 
 def main() -> None:
@@ -40,25 +49,26 @@ def main() -> None:
     names = a.problem or list(studies.PROBLEMS)
     if a.step == "run":
         for name in names:
-            store = RunStore(ARCHIVES / "stores" / name)
-            extend(name, a.runs or 100, 10, a.workers, store, archive(name))
+            target = benchmark_of(name, a.data).problem()
+            store, path = RunStore(a.archives / "stores" / name), a.archives / f"{name}.npz"
+            extend(target, a.runs or 100, 10, a.workers, store, path)
         return
-    problems = studies.available(names)
+    cases = studies.available(names, a.archives, a.data)
     sizes = [size for size in a.sizes if a.runs is None or size <= a.runs]
-    for name in problems:
+    for case in cases:
         if a.step in ("stack", "all"):
-            print(studies.stack_study(name, a.out, a.workers, sizes, a.subsets), flush=True)
-        wanted = a.step == "all" and name not in studies.STORED_ONLY
+            print(studies.stack_study(case, a.out, a.workers, sizes, a.subsets), flush=True)
+        wanted = a.step == "all" and case.problem not in studies.STORED_ONLY
         if a.step == "baselines" or wanted:
-            print(studies.baseline_study(name, a.out, a.workers, a.repeats, a.limit), flush=True)
+            print(studies.baseline_study(case, a.out, a.workers, a.repeats, a.limit), flush=True)
         if a.step == "peers":
-            print(studies.peer_study(name, a.out, min(a.subsets, protocol.ADAM_SUBSETS)))
+            print(studies.peer_study(case, a.out, min(a.subsets, protocol.ADAM_SUBSETS)))
     if a.step == "runtime":
-        print(studies.runtime_study(problems, a.out, sizes, RUNTIME_SUBSETS))
+        print(studies.runtime_study(cases, a.out, sizes, RUNTIME_SUBSETS))
     if a.step in ("tables", "all"):
         print(write_tables(a.out))
     if a.step in ("figures", "all"):
-        for path in write_figures(a.out):
+        for path in write_figures(a.out, cases):
             print(path)
 
 

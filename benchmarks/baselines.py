@@ -14,7 +14,7 @@ from benchmarks.metrics import Approximation, metrics
 from benchmarks.neuronal import LogJoint
 from benchmarks.neuronal_truth import Target
 from benchmarks.priors import Array
-from benchmarks.protocol import filtered, rounded, target_of, truth_of
+from benchmarks.protocol import Case, filtered, rounded, target_of, truth_of
 from benchmarks.record import BenchmarkProblem
 from benchmarks.samplers import ensemble_mcmc, nested_sampling, noisy_values
 from vbstack import Link
@@ -69,19 +69,19 @@ METHODS: dict[str, Callable[[BenchmarkProblem, int, int], Approximation]] = {
 }
 
 
-def budget_of_runs(problem: str) -> int:
+def budget_of_runs(case: Case) -> int:
     """The evaluations of the first ten runs that pass the filters."""
-    runs = filtered(problem).runs[:RUNS_OF_BUDGET]
+    runs = filtered(case).runs[:RUNS_OF_BUDGET]
     return int(sum(len(run.evaluations.values) for run in runs if run.evaluations is not None))
 
 
-def row_of(problem: str, method: str, repeat: int, limit: int | None = None) -> dict[str, Any]:
+def row_of(case: Case, method: str, repeat: int, limit: int | None = None) -> dict[str, Any]:
     """One repetition of one baseline; `limit` lowers BBVI's budget, to try things."""
-    target = fast(target_of(problem))
-    budget = budget_of_runs(problem)
+    target = fast(target_of(case))
+    budget = budget_of_runs(case)
     if method.startswith("bbvi"):
         budget = limit or bbvi.budget_of(target.dimension, target.noise_sd > 0)
     result = METHODS[method](target, budget, repeat)
-    scores = rounded({"elbo": result.log_evidence, **asdict(metrics(result, truth_of(problem)))})
+    scores = rounded({"elbo": result.log_evidence, **asdict(metrics(result, truth_of(case)))})
     known = {key: None if np.isnan(value) else value for key, value in scores.items()}
-    return {"problem": problem, "method": method, "runs": None, "subset": repeat, **known}
+    return {"problem": case.problem, "method": method, "runs": None, "subset": repeat, **known}

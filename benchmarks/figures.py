@@ -12,8 +12,8 @@ matplotlib.use("Agg")
 import numpy as np
 from matplotlib import pyplot as plt
 
-from benchmarks.protocol import filtered, interval, subsets, target_of, truth_of
-from benchmarks.studies import PROBLEMS, load
+from benchmarks.protocol import Case, filtered, interval, subsets, target_of, truth_of
+from benchmarks.studies import load
 from benchmarks.tables import SCORES, TITLES, all_rows, values
 from vbstack import Mixture, stack
 
@@ -26,17 +26,17 @@ POINTS = 1500
 PLAIN = {"Software": None}
 
 
-def write_figures(folder: Path) -> list[Path]:
-    """Every figure for which there are results."""
-    there = [name for name in PROBLEMS if (folder / f"stack_{name}.json").exists()]
+def write_figures(folder: Path, cases: list[Case]) -> list[Path]:
+    """Every figure for which there are results in the folder."""
+    there = [case for case in cases if (folder / f"stack_{case.problem}.json").exists()]
     figures = {"scores": scores(folder, there), "bias": bias(folder, there)}
     runtime = load(folder / "runtime.json")
     if runtime is not None:
         figures["overhead"] = overhead(runtime)
-    planar = [name for name in there if target_of(name).dimension == 2]
+    planar = [case for case in there if target_of(case).dimension == 2]
     if planar:
         figures["overlays"] = overlays(planar)
-    figures |= {f"corner_{n}": corner(n) for n in there if target_of(n).dimension > 2}
+    figures |= {f"corner_{c.problem}": corner(c) for c in there if target_of(c).dimension > 2}
     paths = []
     for name, figure in figures.items():
         paths.append(folder / f"{name}.png")
@@ -45,22 +45,22 @@ def write_figures(folder: Path) -> list[Path]:
     return paths
 
 
-def scores(folder: Path, problems: list[str]) -> Any:
+def scores(folder: Path, cases: list[Case]) -> Any:
     """ELBO, ΔLML, MMTV and GsKL against the number of runs, one row of panels per problem."""
     keys = ("elbo", *SCORES)
     figure, axes = plt.subplots(
-        len(problems), 4, figsize=(12, 2.6 * len(problems) + 0.6), squeeze=False, sharex=True
+        len(cases), 4, figsize=(12, 2.6 * len(cases) + 0.6), squeeze=False, sharex=True
     )
-    for line, problem in zip(axes, problems, strict=True):
-        rows = all_rows(folder, problem)
+    for line, case in zip(axes, cases, strict=True):
+        rows = all_rows(folder, case.problem)
         for axis, key in zip(line, keys, strict=True):
             for method in COLOURS:
                 _line(axis, rows, method, key)
             _bbvi(axis, rows, key)
             axis.set_xscale("log")
             if key == "elbo":
-                axis.axhline(truth_of(problem).log_evidence, color="black", lw=1)
-                axis.set_ylabel(TITLES[problem])
+                axis.axhline(truth_of(case).log_evidence, color="black", lw=1)
+                axis.set_ylabel(TITLES[case.problem])
             else:
                 axis.set_yscale("log")
                 axis.axhline(THRESHOLDS[key], color="black", ls="--", lw=0.8)
@@ -103,12 +103,12 @@ def _bbvi(axis: Any, rows: list[dict[str, Any]], key: str) -> None:
     )  # fmt: skip
 
 
-def bias(folder: Path, problems: list[str]) -> Any:
+def bias(folder: Path, cases: list[Case]) -> Any:
     """Estimates of the ELBO and of the expected log-joint beside the truth, against M."""
-    shown = [n for n in problems if any("true_elbo" in row for row in all_rows(folder, n))]
+    shown = [c for c in cases if any("true_elbo" in r for r in all_rows(folder, c.problem))]
     figure, axes = plt.subplots(2, len(shown), figsize=(3.6 * len(shown), 6), squeeze=False)
-    for column, problem in zip(axes.T, shown, strict=True):
-        rows = all_rows(folder, problem)
+    for column, case in zip(axes.T, shown, strict=True):
+        rows = all_rows(folder, case.problem)
         curves = (
             ("elbo", "raw", "#0072B2"),
             ("capped_runs", "capped by runs", "#E69F00"),
@@ -116,8 +116,8 @@ def bias(folder: Path, problems: list[str]) -> Any:
             ("true_elbo", "true ELBO of the stack", "black"),
         )
         _curves(column[0], rows, curves)
-        column[0].axhline(truth_of(problem).log_evidence, color="black", ls=":", lw=1)
-        column[0].set_title(TITLES[problem])
+        column[0].axhline(truth_of(case).log_evidence, color="black", ls=":", lw=1)
+        column[0].set_title(TITLES[case.problem])
         joints = (
             ("expected_log_joint", "by the runs", "#0072B2"),
             ("true_log_joint", "Monte Carlo", "black"),
@@ -169,27 +169,27 @@ def overhead(runtime: dict[str, Any]) -> Any:
     return figure
 
 
-def overlays(problems: list[str]) -> Any:
+def overlays(cases: list[Case]) -> Any:
     """Draws of one run, of a naive stack and of the stack over the target density."""
     figure, axes = plt.subplots(
-        len(problems), 3, figsize=(9, 3 * len(problems)), squeeze=False, sharex=True, sharey=True
+        len(cases), 3, figsize=(9, 3 * len(cases)), squeeze=False, sharex=True, sharey=True
     )
     x = np.linspace(-12, 12, 400)
     grid = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
-    for line, problem in zip(axes, problems, strict=True):
-        density = np.exp(target_of(problem).log_densities(grid)).reshape(x.size, x.size)
-        for axis, (title, draws) in zip(line, examples(problem).items(), strict=True):
+    for line, case in zip(axes, cases, strict=True):
+        density = np.exp(target_of(case).log_densities(grid)).reshape(x.size, x.size)
+        for axis, (title, draws) in zip(line, examples(case).items(), strict=True):
             axis.pcolormesh(x, x, np.sqrt(density), cmap="Greys", shading="auto", rasterized=True)
             axis.scatter(*draws.T, s=3, color="#D55E00", alpha=0.55, lw=0, rasterized=True)
-            axis.set(title=f"{TITLES[problem]}: {title}", xlim=(-12, 12), ylim=(-12, 12))
+            axis.set(title=f"{TITLES[case.problem]}: {title}", xlim=(-12, 12), ylim=(-12, 12))
             axis.set_aspect("equal")
     figure.tight_layout()
     return figure
 
 
-def examples(problem: str) -> dict[str, Any]:
+def examples(case: Case) -> dict[str, Any]:
     """Draws (POINTS, D) of one run and of stacks of the first subset of SHOWN_RUNS runs."""
-    runs = filtered(problem).runs
+    runs = filtered(case).runs
     size = min(SHOWN_RUNS, len(runs))
     chosen = [runs[i] for i in subsets(len(runs), size)[0]]
     one = Mixture.from_runs(chosen[:1])
@@ -201,11 +201,11 @@ def examples(problem: str) -> dict[str, Any]:
     }
 
 
-def corner(problem: str) -> Any:
+def corner(case: Case) -> Any:
     """Marginals and pairs of one run (orange) and of the stack (blue) over the truth (black)."""
-    shown = list(examples(problem).values())
+    shown = list(examples(case).values())
     pair = {"one VBMC run": (shown[0], COLOURS["vbmc"]), "stack": (shown[2], COLOURS["all"])}
-    truth, names = truth_of(problem), target_of(problem).names
+    truth, names = truth_of(case), target_of(case).names
     d = len(names)
     reference = truth.draws[:POINTS]
     low, high = np.quantile(truth.draws, [0.001, 0.999], axis=0)

@@ -65,9 +65,9 @@ def log_joint(data: str | os.PathLike[str] | None = None) -> LogJoint:
 def benchmark(
     noise_sd: float = 0.0, data: str | os.PathLike[str] | None = None
 ) -> BenchmarkProblem:
-    """The problem with its true answers; for other data than the shipped they are not known."""
-    path = REFERENCES / "neuronal.npz"
-    reference = Reference.load(path) if data is None and path.exists() else None
+    """The problem with its true answers, if they are stored: for other data, in the same folder."""
+    path = REFERENCES / "neuronal.npz" if data is None else Path(data) / "reference.npz"
+    reference = Reference.load(path) if path.exists() else None
     joint = log_joint(data)
     return BenchmarkProblem(
         "neuronal",

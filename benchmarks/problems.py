@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from scipy.special import logsumexp
@@ -168,3 +169,14 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }
+
+WITH_DATA = {"multisensory": multisensory.benchmark, "neuronal": neuronal.benchmark}
+
+
+def benchmark_of(name: str, data: Path | None = None) -> BenchmarkProblem:
+    """The problem of this name, with the data shipped or, for those that read any, other data."""
+    if data is None:
+        return PROBLEMS[name]()
+    if name not in WITH_DATA:
+        raise ValueError(f"{name} has no data to replace; --data is for {sorted(WITH_DATA)}")
+    return WITH_DATA[name](data=data)

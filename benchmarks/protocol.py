@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.make_runs import archive
+from benchmarks.make_runs import ARCHIVES, archive
 from benchmarks.metrics import Approximation, metrics, of_draws, of_mixture, of_stack
 from benchmarks.priors import Array
-from benchmarks.problems import PROBLEMS
+from benchmarks.problems import benchmark_of
 from benchmarks.record import BenchmarkProblem
 from benchmarks.reference import Reference
 from vbstack import Mixture, Run, StackedPosterior, load_runs, screen, stack
@@ -37,6 +38,22 @@ METHODS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True)
+class Case:
+    """A problem, the folder of its archive, and other data than the shipped if given."""
+
+    problem: str
+    archives: Path = ARCHIVES
+    data: Path | None = None
+
+    @property
+    def archive(self) -> Path:
+        return archive(self.problem, self.archives)
+
+
+Task = tuple[Case, int, int]  # with M and the number of the subset
+
+
+@dataclass(frozen=True)
 class Filtered:
     """How many archived runs there are, how many each filter drops, and those that remain."""
 
@@ -47,9 +64,9 @@ class Filtered:
 
 
 @lru_cache(maxsize=2)
-def filtered(problem: str) -> Filtered:
+def filtered(case: Case) -> Filtered:
     """The archived runs of a problem that pass the paper's filters, in order."""
-    runs = load_runs(archive(problem))
+    runs = load_runs(case.archive)
     kept, dropped = screen(runs)
     unconverged = sum(not runs[item.index].converged for item in dropped)
     return Filtered(
@@ -58,15 +75,15 @@ def filtered(problem: str) -> Filtered:
 
 
 @lru_cache(maxsize=2)
-def target_of(problem: str) -> BenchmarkProblem:
-    return PROBLEMS[problem]()
+def target_of(case: Case) -> BenchmarkProblem:
+    return benchmark_of(case.problem, case.data)
 
 
-def truth_of(problem: str) -> Reference:
+def truth_of(case: Case) -> Reference:
     """The problem's reference, which must be there."""
-    reference = target_of(problem).reference
+    reference = target_of(case).reference
     if reference is None:
-        raise LookupError(f"{problem} has no reference; python -m benchmarks.references makes it")
+        raise LookupError(f"{case} has no reference; python -m benchmarks.references makes one")
     return reference
 
 
@@ -83,42 +100,42 @@ def _possible(available: int, size: int, count: int) -> int:
     return 1 if size == available else count
 
 
-def tasks(problem: str, sizes: Sequence[int], count: int) -> Iterator[tuple[str, int, int]]:
-    """(problem, M, number of the subset), for every M that the archive allows."""
-    available = len(filtered(problem).runs)
+def tasks(case: Case, sizes: Sequence[int], count: int) -> Iterator[Task]:
+    """One per subset, for every M that the archive allows."""
+    available = len(filtered(case).runs)
     for size in sizes:
         if size <= available:
             possible = _possible(available, size, count)
-            yield from ((problem, size, index) for index in range(possible))
+            yield from ((case, size, index) for index in range(possible))
 
 
-def rows_of(task: tuple[str, int, int], count: int) -> list[dict[str, Any]]:
+def rows_of(task: Task, count: int) -> list[dict[str, Any]]:
     """One row per method for one subset."""
-    problem, size, index = task
-    runs = filtered(problem).runs
+    case, size, index = task
+    runs = filtered(case).runs
     chosen = [runs[i] for i in subsets(len(runs), size, count)[index]]
     if size == 1:
-        return [{**_head(task, "vbmc"), **_scores(single(chosen[0]), truth_of(problem))}]
+        return [{**_head(task, "vbmc"), **_scores(single(chosen[0]), truth_of(case))}]
     rows = []
     for method, options in METHODS.items():
         if method == "adam" and (size != ADAM_SIZE or index >= ADAM_SUBSETS):
             continue
         posterior = stack(chosen, seed=index, **options)  # type: ignore[arg-type]
-        scores = _scores(of_stack(posterior, posterior.evidence.raw), truth_of(problem))
-        rows.append({**_head(task, method), **scores, **_evidence(problem, posterior, index)})
+        scores = _scores(of_stack(posterior, posterior.evidence.raw), truth_of(case))
+        rows.append({**_head(task, method), **scores, **_evidence(case, posterior, index)})
     return rows
 
 
-def peer_row(problem: str, size: int, index: int) -> dict[str, Any]:
+def peer_row(case: Case, size: int, index: int) -> dict[str, Any]:
     """The same subset of runs stacked by pyvbmc's SVBMC."""
     from benchmarks.race_stacking import pyvbmc_svbmc
 
-    runs = filtered(problem).runs
+    runs = filtered(case).runs
     chosen = [runs[i] for i in subsets(len(runs), size)[index]]
     answer = pyvbmc_svbmc(chosen)
     weights = answer["weights"] / answer["weights"].sum()
     result = of_mixture(Mixture.from_runs(chosen), weights, answer["elbo"])
-    return {**_head((problem, size, index), "pyvbmc"), **_scores(result, truth_of(problem))}
+    return {**_head((case, size, index), "pyvbmc"), **_scores(result, truth_of(case))}
 
 
 def single(run: Run) -> Approximation:
@@ -126,15 +143,15 @@ def single(run: Run) -> Approximation:
     return of_mixture(Mixture.from_runs([run]), run.weights, run.elbo)
 
 
-def draws_scored(problem: str) -> dict[str, float]:
+def draws_scored(case: Case) -> dict[str, float]:
     """The MMTV that draws from the truth itself have: what kernel densities alone cost."""
-    truth = truth_of(problem)
+    truth = truth_of(case)
     scores = metrics(of_draws(truth.draws, truth.log_evidence), truth)
     return {"number": len(truth.draws), **rounded({"mmtv": scores.mmtv})}
 
 
-def _head(task: tuple[str, int, int], method: str) -> dict[str, Any]:
-    return {"problem": task[0], "method": method, "runs": task[1], "subset": task[2]}
+def _head(task: Task, method: str) -> dict[str, Any]:
+    return {"problem": task[0].problem, "method": method, "runs": task[1], "subset": task[2]}
 
 
 def _scores(approximation: Approximation, truth: Reference) -> dict[str, float]:
@@ -142,7 +159,7 @@ def _scores(approximation: Approximation, truth: Reference) -> dict[str, float]:
     return rounded({"elbo": approximation.log_evidence, **scores})
 
 
-def _evidence(problem: str, posterior: StackedPosterior, seed: int) -> dict[str, float]:
+def _evidence(case: Case, posterior: StackedPosterior, seed: int) -> dict[str, float]:
     """Estimates of the log evidence, and the true ELBO of this stack by Monte Carlo."""
     e = posterior.evidence
     values = {
@@ -151,9 +168,9 @@ def _evidence(problem: str, posterior: StackedPosterior, seed: int) -> dict[str,
         "expected_log_joint": e.expected_log_joint,
         "gap": e.gap,
     }
-    if problem not in SLOW:
+    if case.problem not in SLOW:
         draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])  # type: ignore[arg-type]
-        true = float(target_of(problem).log_densities(draws).mean())
+        true = float(target_of(case).log_densities(draws).mean())
         values |= {"true_log_joint": true, "true_elbo": true + e.entropy}
     return rounded(values)
 

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import baselines, protocol
-from benchmarks.make_runs import archive
+from benchmarks.make_runs import ARCHIVES
+from benchmarks.protocol import Case
 from benchmarks.race_stacking import machine
 from vbstack import stack
 
@@ -27,25 +28,24 @@ PROBLEMS = ("gmm", "ring", "gmm_noisy", "ring_noisy", "multisensory", "neuronal"
 STORED_ONLY = ("neuronal",)  # baselines that take hours; `baselines --problem neuronal` makes them
 
 
-def available(problems: Sequence[str]) -> list[str]:
+def available(
+    problems: Sequence[str], archives: Path = ARCHIVES, data: Path | None = None
+) -> list[Case]:
     """Those of the problems whose archive and reference are there."""
-    return [
-        name
-        for name in problems
-        if archive(name).exists() and protocol.target_of(name).reference is not None
-    ]
+    cases = [Case(name, archives, data) for name in problems]
+    return [c for c in cases if c.archive.exists() and protocol.target_of(c).reference is not None]
 
 
-def stack_study(problem: str, folder: Path, workers: int, sizes: Sequence[int], count: int) -> Path:
+def stack_study(case: Case, folder: Path, workers: int, sizes: Sequence[int], count: int) -> Path:
     """Stack subsets of every size in every way; rows and the filter's counts as JSON."""
-    todo = list(protocol.tasks(problem, sizes, count))
+    todo = list(protocol.tasks(case, sizes, count))
     rows = _spread(partial(protocol.rows_of, count=count), todo, workers)
-    kept = protocol.filtered(problem)
+    kept = protocol.filtered(case)
     content = {
-        "problem": problem,
-        "log_evidence": protocol.truth_of(problem).log_evidence,
-        "log_evidence_sd": protocol.truth_of(problem).log_evidence_sd,
-        "true_draws": protocol.draws_scored(problem),
+        "problem": case.problem,
+        "log_evidence": protocol.truth_of(case).log_evidence,
+        "log_evidence_sd": protocol.truth_of(case).log_evidence_sd,
+        "true_draws": protocol.draws_scored(case),
         "filter": {
             "total": kept.total,
             "unconverged": kept.unconverged,
@@ -55,29 +55,29 @@ def stack_study(problem: str, folder: Path, workers: int, sizes: Sequence[int], 
         "subsets": count,
         "rows": [row for group in rows for row in group],
     }
-    return _write(folder / f"stack_{problem}.json", content)
+    return _write(folder / f"stack_{case.problem}.json", content)
 
 
 def baseline_study(
-    problem: str, folder: Path, workers: int, repeats: int, limit: int | None = None
+    case: Case, folder: Path, workers: int, repeats: int, limit: int | None = None
 ) -> Path:
     """Repetitions of every baseline that starts from nothing."""
-    todo = [(problem, method, i) for method in baselines.METHODS for i in range(repeats)]
+    todo = [(case, method, i) for method in baselines.METHODS for i in range(repeats)]
     rows = _spread(partial(_baseline_row, limit=limit), todo, workers)
     content = {
-        "problem": problem,
+        "problem": case.problem,
         "repeats": repeats,
-        "sampler_budget": baselines.budget_of_runs(problem),
+        "sampler_budget": baselines.budget_of_runs(case),
         "rows": rows,
     }
-    return _write(folder / f"baselines_{problem}.json", content)
+    return _write(folder / f"baselines_{case.problem}.json", content)
 
 
-def runtime_study(problems: Sequence[str], folder: Path, sizes: Sequence[int], count: int) -> Path:
+def runtime_study(cases: Sequence[Case], folder: Path, sizes: Sequence[int], count: int) -> Path:
     """Seconds of a run and of stacking, in one process with one thread, median over subsets."""
     rows = []
-    for problem in problems:
-        runs = protocol.filtered(problem).runs
+    for case in cases:
+        runs = protocol.filtered(case).runs
         stack(runs[:2])
         run_seconds = float(np.median([run.seconds for run in runs if run.seconds is not None]))
         for size in [s for s in sizes if 1 < s <= len(runs)]:
@@ -87,19 +87,24 @@ def runtime_study(problems: Sequence[str], folder: Path, sizes: Sequence[int], c
                 stack([runs[i] for i in subset])
                 seconds.append(time.perf_counter() - begun)
             rows.append(
-                {"problem": problem, "runs": size, "run_seconds": run_seconds, "seconds": seconds}
+                {
+                    "problem": case.problem,
+                    "runs": size,
+                    "run_seconds": run_seconds,
+                    "seconds": seconds,
+                }
             )
     return _write(folder / "runtime.json", {"machine": machine(), "rows": rows})
 
 
-def _baseline_row(task: tuple[str, str, int], limit: int | None) -> dict[str, Any]:
+def _baseline_row(task: tuple[Case, str, int], limit: int | None) -> dict[str, Any]:
     return baselines.row_of(*task, limit)
 
 
-def peer_study(problem: str, folder: Path, count: int) -> Path:
+def peer_study(case: Case, folder: Path, count: int) -> Path:
     """Subsets of ten runs stacked by pyvbmc's SVBMC, which needs torch."""
-    rows = [protocol.peer_row(problem, protocol.ADAM_SIZE, index) for index in range(count)]
-    return _write(folder / f"peers_{problem}.json", {"problem": problem, "rows": rows})
+    rows = [protocol.peer_row(case, protocol.ADAM_SIZE, index) for index in range(count)]
+    return _write(folder / f"peers_{case.problem}.json", {"problem": case.problem, "rows": rows})
 
 
 def _spread(function: Callable[[Any], Any], todo: Sequence[Any], workers: int) -> list[Any]:

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.protocol import SIZES, interval, rounded, rows_of, subsets
+from benchmarks.protocol import SIZES, Case, interval, rounded, rows_of, subsets
 from benchmarks.tables import PAPER, cell, values
 
 
@@ -56,10 +56,10 @@ def test_the_papers_numbers_are_whole() -> None:
 
 
 def test_rows_of_a_subset_are_json_and_repeatable() -> None:
-    rows = rows_of(("ring", 2, 0), 20)
+    rows = rows_of((Case("ring"), 2, 0), 20)
     assert [row["method"] for row in rows] == ["naive", "runs", "all"]
-    assert json.loads(json.dumps(rows)) == rows == rows_of(("ring", 2, 0), 20)
-    (single,) = rows_of(("ring", 1, 0), 20)
+    assert json.loads(json.dumps(rows)) == rows == rows_of((Case("ring"), 2, 0), 20)
+    (single,) = rows_of((Case("ring"), 1, 0), 20)
     assert single["method"] == "vbmc"
 
 
