@@ -53,7 +53,8 @@ class Noise:
 
         start = np.log([np.concatenate(samples).std(), 15.0, 80.0])
         found = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3})
-        return cls(*(float(value) for value in np.exp(found.x)))
+        # Four digits: the same on every machine, whatever its rounding errors.
+        return cls(*(float(f"{value:.4g}") for value in np.exp(found.x)))
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,10 @@ class Recording:
     times: Array
     voltage: Array
 
-    def noise(self) -> Noise:
-        """The noise, from the stretches where no response is left."""
+    def noise(self, parts: list[tuple[float, float]]) -> Noise:
+        """The noise, from these parts of the recording (ms)."""
         spacing = float(self.times[1] - self.times[0])
-        pieces = [
-            self.voltage[(self.times >= begin) & (self.times < end)] for begin, end in quiet_parts()
-        ]
+        pieces = [self.voltage[(self.times >= begin) & (self.times < end)] for begin, end in parts]
         return Noise.estimate(pieces, spacing)
 
     def at(self, times: Array) -> Array:
@@ -100,7 +98,10 @@ class Likelihood:
 
     @classmethod
     def of(cls, recording: Recording, morphology: str | None) -> Likelihood:
-        return cls(recording, morphology, recording.noise())
+        """With noise from the quiet parts; of a real cell, which may not come to rest between the
+        stimuli, from what is before the first."""
+        parts = quiet_parts() if morphology is None else quiet_parts()[:1]
+        return cls(recording, morphology, recording.noise(parts))
 
     def __call__(self, theta: Array) -> float:
         times = likelihood_times()

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks import multisensory_truth, neuronal_truth
 from benchmarks.multisensory_model import read_session, simulated
 from benchmarks.neuronal import log_joint
-from benchmarks.neuronal_recording import SHIPPED, write_shipped
+from benchmarks.neuronal_recording import SHIPPED, quiet_parts, write_shipped
 from benchmarks.reference import REFERENCES, Reference
 
 
@@ -39,7 +39,7 @@ def main() -> None:
     if arguments.data is not None and arguments.out is None:
         parser.error("--data needs --out: the stored references are those of the shipped data")
     if arguments.problem == "recording":
-        print(f"{SHIPPED}: {write_shipped().noise()}")
+        print(f"{SHIPPED}: {write_shipped().noise(quiet_parts())}")
         return
     reference = MAKERS[arguments.problem](arguments.data)
     path = reference.save(arguments.out or REFERENCES / f"{arguments.problem}.npz")
