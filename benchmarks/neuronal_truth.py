@@ -2,8 +2,8 @@
 
 The chain moves in (resistivity, reversal, log conductance, log gradient, factor), where the ridge
 is nearly straight. A mixture of Student-t densities fitted to its draws, and then to a pilot sample
-too, is the proposal of the importance sampling that gives evidence, moments and draws. Its effective
-sample size says how good it was, and the moments of the chain are a check.
+too, is the proposal of the importance sampling that gives evidence, moments and draws. Its
+effective sample size says how good it was, and the moments of the chain are a check.
 """
 
 from __future__ import annotations
