@@ -126,9 +126,13 @@ def bias(folder: Path, cases: list[Case]) -> Any:
         column[1].set_xlabel("runs stacked")
     axes[0, 0].set_ylabel("ELBO (nats)")
     axes[1, 0].set_ylabel("expected log-joint (nats)")
-    for axis in axes[:, 0]:
-        axis.legend(frameon=False, fontsize=8)
-    figure.tight_layout()
+    axes[1, 0].legend(frameon=False, fontsize=8)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(
+        handles, labels, loc="upper center", ncols=2 if len(shown) < 3 else 4, frameon=False,
+        fontsize=8,
+    )  # fmt: skip
+    figure.tight_layout(rect=(0, 0, 1, 0.93))
     return figure
 
 
