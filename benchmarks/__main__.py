@@ -54,6 +54,10 @@ def main() -> None:
             extend(target, a.runs or 100, 10, a.workers, store, path)
         return
     cases = studies.available(names, a.archives, a.data)
+    for name in sorted(set(names) - {case.problem for case in cases}):
+        print(f"{name}: left out, it has no archive in {a.archives} or no reference", flush=True)
+    if not cases:
+        raise SystemExit("nothing to do: make runs first, with python -m benchmarks run")
     sizes = [size for size in a.sizes if a.runs is None or size <= a.runs]
     for case in cases:
         if a.step in ("stack", "all"):
