@@ -56,9 +56,11 @@ def scores(folder: Path, cases: list[Case]) -> Any:
         for axis, key in zip(line, keys, strict=True):
             for method in COLOURS:
                 _line(axis, rows, method, key)
+            shown = axis.get_ylim()
             _bbvi(axis, rows, key)
             axis.set_xscale("log")
             if key == "elbo":
+                axis.set_ylim(shown)  # BBVI may be far below
                 axis.axhline(truth_of(case).log_evidence, color="black", lw=1)
                 axis.set_ylabel(TITLES[case.problem])
             else:
