@@ -6,12 +6,14 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint bench runs paper paper-smoke clean
+.PHONY: help demo test lint docs browser bench paper paper-smoke runs clean
 
 help:
-	@echo "make demo   stack archived runs of the ring and the GMM; prints a summary, writes a figure"
+	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
 	@echo "make test   run the tests"
 	@echo "make lint   ruff and mypy"
+	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
+	@echo "make browser  test the HTML report in Chromium, which has to be installed"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
 	@echo "make paper  the paper's tables and figures from the archives (20 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
@@ -38,10 +40,19 @@ lint: $(VENV)/.ready
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
+browser: $(VENV)/.ready
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[browser]"
+	VBSTACK_REQUIRE_BROWSER=1 $(VENV)/bin/python -m pytest tests/browser
+
+docs: $(VENV)/.ready
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[docs]"
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
+
 bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.race_stacking
 	$(PEERS)/bin/python -m benchmarks.dimensions
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
+	$(PEERS)/bin/python -m benchmarks.race_end_to_end
 
 paper: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks all
@@ -55,4 +66,4 @@ runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 
 clean:
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

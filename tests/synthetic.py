@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbstack import Run, Transform
+from vbstack import Run, StackedPosterior, Transform, stack
 from vbstack.mixture import Mixture
 
 
@@ -60,3 +60,12 @@ def random_run(rng: np.random.Generator, dimension: int, size: int = 5, **detail
 def random_mixture(seed: int, dimension: int, runs: int = 4, size: int = 5) -> Mixture:
     rng = np.random.default_rng(seed)
     return Mixture.from_runs([random_run(rng, dimension, size) for _ in range(runs)])
+
+
+def gaussian_posterior(
+    log_evidence: float, dimension: int = 1, runs: int = 2, **details
+) -> StackedPosterior:
+    """A stack that is exactly N(0, 1) with this log evidence."""
+    reward = log_evidence - gaussian_entropy(np.ones(dimension))
+    one = make_run(np.zeros((1, dimension)), 1.0, reward, elbo=log_evidence, **details)
+    return stack([one] * runs)

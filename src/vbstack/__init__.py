@@ -1,6 +1,9 @@
 """vbstack: one global posterior, and its evidence, from independent VBMC runs."""
 
+from vbstack.compare import ComparedModel, Comparison, compare
+from vbstack.diagnostics import Diagnostics, diagnostics
 from vbstack.evidence import Evidence
+from vbstack.export import GaussianMixture
 from vbstack.files import FileError, load_runs, save_runs
 from vbstack.fit import fit
 from vbstack.launch import launch
@@ -18,12 +21,16 @@ from vbstack.weights import WeightSolution
 __version__ = "0.1.0"
 
 __all__ = [
+    "ComparedModel",
+    "Comparison",
     "Components",
+    "Diagnostics",
     "Dropped",
     "EvaluationError",
     "Evaluations",
     "Evidence",
     "FileError",
+    "GaussianMixture",
     "Link",
     "Mixture",
     "Problem",
@@ -36,6 +43,8 @@ __all__ = [
     "TooFewRuns",
     "Transform",
     "WeightSolution",
+    "compare",
+    "diagnostics",
     "fit",
     "launch",
     "load_runs",

@@ -129,6 +129,22 @@ class Channel:
     def size(self) -> int:
         return int(self.linear.size)
 
+    def face(self, keep: Index) -> Channel:
+        """The same problem with the weights `keep` (T',) alone, all others being zero.
+
+        Columns do not depend on each other, so nothing is computed anew; the draws of what is left
+        out still serve the rest.
+        """
+        place = np.full(self.size, -1)
+        place[keep] = np.arange(keep.size)
+        blocks = []
+        for b in self.blocks:
+            mine = np.flatnonzero(place[b.columns] >= 0)
+            if mine.size:
+                values = b.densities.take(mine, axis=1)
+                blocks.append(DenseBlock(place[b.columns[mine]], values, b.log_scale, b.share))
+        return Channel(tuple(blocks), self.column_scale[keep], self.linear[keep])
+
     def gradient(self, w: Array) -> Array:
         """g (T,), with L̂(w) = Σ_j w_j g_j. One pass: a block is still in cache the second time."""
         scaled = self.column_scale * w

@@ -1,4 +1,4 @@
-"""The command line: `vbstack fit · run · stack · status · import · doctor`. Thin.
+"""The command line: `vbstack fit · run · stack · report · compare · status · import · doctor`.
 
 Exit codes: 0 done, 1 a mistake of the user's with one clear line, 2 fewer runs than needed, 130
 interrupted (everything is kept).
@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from vbstack.compare import compare as compare_models
 from vbstack.engines import resolved
 from vbstack.engines.pyvbmc import installed_versions, read_posterior
 from vbstack.fit import fit as fit_problem
@@ -185,6 +186,20 @@ def stack(
 
 
 @command
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(help="the file; DIRECTORY/report.html if not")] = None,
+    title: Annotated[str | None, typer.Option(help="of the report")] = None,
+    overwrite: Annotated[bool, typer.Option(help="replace a report that is there")] = False,
+) -> None:
+    """One HTML file about the runs of a store: results, figures, diagnostics, how to repeat it."""
+    from vbstack.report import store_report
+
+    path = store_report(directory, out, title=title, overwrite=overwrite)
+    print(f"Report in {path}")
+
+
+@command
 def status(directory: Directory, as_json: AsJson = False) -> None:
     """A table of the runs: state, evaluations, ELBO, time, host."""
     store = RunStore(directory)
@@ -243,6 +258,42 @@ def _box(dimension: int, value: float) -> Any:
     import numpy as np
 
     return np.full((1, dimension), value)
+
+
+@command
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="stores or saved posteriors, two or more")],
+    prior: Annotated[
+        str | None, typer.Option(help="prior weights in the same order, such as 2,1,1")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="write the figure to this file")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models of the same data by their evidence, each in a store of its own."""
+    names = model_names(models)
+    weights = None if prior is None else dict(zip(names, _weights(prior, names), strict=True))
+    comparison = compare_models(dict(zip(names, models, strict=True)), prior=weights)
+    if figure is not None:
+        if figure.exists():
+            raise FileExistsError(f"{figure} exists; choose another name")
+        comparison.figure().savefig(figure, dpi=150)
+    print(comparison.to_json() if as_json else comparison.table())
+
+
+def model_names(paths: list[Path]) -> list[str]:
+    """The paths' last parts where these differ, else the whole paths."""
+    short = [path.resolve().name for path in paths]
+    return short if len(set(short)) == len(short) else [str(path) for path in paths]
+
+
+def _weights(text: str, names: list[str]) -> list[float]:
+    try:
+        weights = [float(part) for part in text.split(",")]
+    except ValueError:
+        weights = []
+    if len(weights) != len(names):
+        raise ValueError(f"--prior {text!r} should be {len(names)} numbers with commas between")
+    return weights
 
 
 @command

@@ -11,7 +11,8 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -52,23 +53,34 @@ def write_file(
     """Write arrays and header to `path`, whole or not at all; a missing suffix becomes `.npz`."""
     target = Path(path)
     target = target if target.suffix else target.with_suffix(".npz")
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists; pass overwrite=True to replace it")
     text = json.dumps({"format": f"vbstack {kind}", "schema": SCHEMA, **header}, allow_nan=True)
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     content.update({name: _narrowed(array) for name, array in arrays.items()})
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with replacing(target, overwrite=overwrite) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, allow_pickle=False, **content)
     return target
+
+
+@contextmanager
+def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
+    """A temporary file to fill, which then becomes `target` in one step, or is gone after an error.
+
+    An existing target is kept, by an error, unless `overwrite` is given.
+    """
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} exists; pass overwrite=True to replace it")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    os.close(handle)
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("r+b") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink()
+        raise
 
 
 def read_file(

@@ -229,9 +229,15 @@ class Mixture:
 
     def sample(self, weights: Array, n: int, rng: np.random.Generator) -> Array:
         """n independent draws θ (n, D) of Σ_j w_j p_j, in the original space."""
+        return self.labelled_sample(weights, n, rng)[0]
+
+    def labelled_sample(
+        self, weights: Array, n: int, rng: np.random.Generator
+    ) -> tuple[Array, Index]:
+        """The draws of `sample`, and the component (n,) that each comes from."""
         component = rng.choice(self.size, size=n, p=weights / weights.sum())
         z = rng.standard_normal((n, self.dimension))
-        return self._to_original(self._points(component, z), self.link_of[component])
+        return self._to_original(self._points(component, z), self.link_of[component]), component
 
     def log_densities(self, x: Array) -> Array:
         """log p_j(θ) (n, K) in the original space; −inf outside the hard bounds."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
+from vbstack import export
 from vbstack.evidence import Evidence
 from vbstack.files import FileError, pack_runs, read_file, unpack_runs, write_file
 from vbstack.mixture import Mixture
@@ -93,9 +94,15 @@ class StackedPosterior:
 
     def sample(self, n: int, seed: int | np.random.Generator | None = None) -> Array:
         """n independent draws (n, D) in the original space; without a seed they are always new."""
+        return self.labelled_sample(n, seed)[0]
+
+    def labelled_sample(
+        self, n: int, seed: int | np.random.Generator | None = None
+    ) -> tuple[Array, Index]:
+        """The draws of `sample`, and the component (n,) that each comes from."""
         if int(n) != n or n < 0:
             raise ValueError(f"n={n!r} must be a whole number of draws, zero or more")
-        return self._mixture.sample(self.weights, int(n), np.random.default_rng(seed))
+        return self._mixture.labelled_sample(self.weights, int(n), np.random.default_rng(seed))
 
     def log_pdf(self, x: ArrayLike) -> Array:
         """Log density at points (n, D) or one point (D,); −inf outside the hard bounds."""
@@ -189,6 +196,40 @@ class StackedPosterior:
         for row in zip(self.names, mean, sd, mode, strict=True):
             lines.append(f"{row[0]:<{width}} {row[1]:>11.4g} {row[2]:>11.4g} {row[3]:>11.4g}")
         return lines
+
+    def report(self, path: str | os.PathLike[str], **settings: Any) -> Path:
+        """Write one self-contained HTML file about this stack (settings: see `write_report`)."""
+        from vbstack.report import write_report
+
+        return write_report(self, path, **settings)
+
+    def to_arviz(self, n: int = 4000, **settings: Any) -> Any:
+        """An ArviZ `DataTree` of n draws with the evidence as attributes; see `export.to_arviz`."""
+        return export.to_arviz(self, n, **settings)
+
+    def to_netcdf(self, path: str | os.PathLike[str], n: int = 4000, **settings: Any) -> Path:
+        """The NetCDF file of `to_arviz`; see `export.to_netcdf`."""
+        return export.to_netcdf(self, path, n, **settings)
+
+    def to_csv(self, path: str | os.PathLike[str], n: int = 4000, **settings: Any) -> Path:
+        """A CSV file of n draws with their log densities and runs; see `export.to_csv`."""
+        return export.to_csv(self, path, n, **settings)
+
+    def to_gaussian_mixture(self) -> export.GaussianMixture:
+        """Exact weights, means and covariances in the original space, without hard bounds."""
+        return export.to_gaussian_mixture(self)
+
+    def rvs(
+        self,
+        size: int | tuple[int, ...] = 1,
+        random_state: int | np.random.Generator | None = None,
+    ) -> Array:
+        """Draws under SciPy's name; see `export.rvs`."""
+        return export.rvs(self, size, random_state)
+
+    def logpdf(self, x: ArrayLike) -> Array:
+        """Log density under SciPy's name, for points (..., D)."""
+        return export.logpdf(self, x)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write everything to one `.npz`; an existing file is kept unless `overwrite` is given."""

@@ -16,6 +16,7 @@ from examples import (
     demo,
     fit_from_log_density,
     import_pickles,
+    importance_sampling,
     quickstart,
     stack_pyvbmc_runs,
 )
@@ -27,7 +28,7 @@ ANY = Screen(require_converged=False, max_variance=np.inf)
 
 
 def run(module: str, *arguments: str, cwd: Path = ROOT) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         cwd=cwd,
@@ -106,3 +107,33 @@ def test_the_demo_prints_its_summary_and_draws_its_figure(tmp_path, capsys):
     figure = demo.main(tmp_path, 1, options=SHORT, progress=False, screen=ANY)
     assert "True log evidence  2.9957" in capsys.readouterr().out
     assert figure.stat().st_size > 50_000
+
+
+def test_the_stack_goes_on_in_arviz(tmp_path):
+    output = run("examples.continue_in_arviz", str(tmp_path))
+    for text in ("mean", "sd", "x6", "log evidence -0."):
+        assert text in output
+    assert (tmp_path / "arviz_forest.png").stat().st_size > 5000
+
+
+def test_importance_sampling_from_the_stack_finds_the_true_evidence():
+    """log 20; four standard errors of the importance weights."""
+    evidence, error = importance_sampling.as_proposal()
+    assert error < 0.01
+    assert abs(evidence - np.log(20)) < 4 * error
+
+
+def test_the_stack_is_the_prior_of_the_next_fit():
+    """Within a fifth of a standard deviation of the exact posterior of both batches."""
+    posterior = importance_sampling.as_prior(
+        1,
+        options={**SHORT, "max_fun_evals": 20, "max_iter": 4},
+        screen=Screen(require_converged=False),
+        executor="here",
+        progress=False,
+    )
+    mean, covariance = posterior.moments()
+    exact_mean, exact_covariance = importance_sampling.exact_posterior()
+    sd = np.sqrt(np.diag(exact_covariance))
+    np.testing.assert_allclose(mean / sd, exact_mean / sd, atol=0.2)
+    np.testing.assert_allclose(np.sqrt(np.diag(covariance)) / sd, 1, atol=0.15)
