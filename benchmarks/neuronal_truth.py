@@ -1,9 +1,11 @@
-"""The true posterior of the neuronal problem: ensemble MCMC, then importance sampling.
+"""The true posterior of the neuronal problem: importance sampling along its ridge.
 
-The chain moves in (resistivity, reversal, log conductance, log gradient, factor), where the ridge
-is nearly straight. A mixture of Student-t densities fitted to its draws, and then to a pilot sample
-too, is the proposal of the importance sampling that gives evidence, moments and draws. Its
-effective sample size says how good it was, and the moments of the chain are a check.
+Conductance and gradient trade off on a long, bent ridge whose thin tail an ensemble of walkers
+reaches too seldom (32 walkers × 300 steps ended at a gradient of 0.011; 5 % of the mass is beyond).
+So the ridge is followed: at fixed log gradients the likelihood is maximised over the other four
+parameters, with a Laplace approximation of them. Interpolated, and with heavier tails, that is the
+proposal of an importance sampling that gives evidence, moments and draws. An ensemble MCMC started
+from those draws must stay where it is, which is the check.
 """
 
 from __future__ import annotations
@@ -11,9 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.optimize import least_squares
-from scipy.special import logsumexp
-from scipy.stats import multivariate_t
+from scipy.special import gammaln, logsumexp
 
 from benchmarks.metrics import kernel_density
 from benchmarks.neuronal import LogJoint
@@ -22,11 +24,13 @@ from benchmarks.neuronal_recording import likelihood_times, whitener
 from benchmarks.priors import Array
 from benchmarks.reference import Reference
 
-WALKERS, BURN_IN, STEPS = 32, 100, 300
-PILOT, PROPOSALS = 2500, 7500
-COMPONENTS, INFLATION, FREEDOM = 4, 1.1, 8
-N_DRAWS = 6000
 LOGS = np.array([2, 3])  # the parameters that move on a log scale
+GRADIENT, OTHERS = 3, np.array([0, 1, 2, 4])
+SCALES = np.array([50.0, 0.01, 0.5, 0.5])  # of the others, for the optimiser
+NODES, CELLS = 16, 2000
+FLATTER, INFLATION, FREEDOM = 0.8, 1.1, 8  # of the proposal
+PROPOSALS, N_DRAWS = 5000, 5000
+WALKERS, STEPS = 32, 100
 
 
 @dataclass(frozen=True)
@@ -57,86 +61,93 @@ class Target:
     def __call__(self, z: Array) -> float:
         return self.log_joint(self.parameters(z)) + float(z[LOGS].sum())
 
-    def start(self) -> tuple[Array, Array]:
-        """Mode and Laplace covariance of the likelihood, from the middle of the plausible box."""
-        box, factor = self.joint.box, whitener(self.joint.likelihood.noise)
-        middle = (box.plausible_lower + box.plausible_upper) / 2
-        middle[LOGS] = np.log(middle[LOGS])
-        found = least_squares(
-            lambda z: factor.whitened(self.residual(self.parameters(z))),
-            middle,
-            x_scale=[50.0, 0.01, 0.5, 0.5, 0.5],
-        )
-        return found.x, np.linalg.inv(found.jac.T @ found.jac)
-
-
-def chain(target: Target, rng: np.random.Generator) -> tuple[Array, str]:
-    """Draws (n, 5) of the chain, and its diagnostics in words."""
-    import emcee
-
-    mode, covariance = target.start()
-    spread = 0.5 * rng.multivariate_normal(np.zeros(5), covariance, WALKERS)
-    moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.DESnookerMove(), 0.3)]
-    sampler = emcee.EnsembleSampler(WALKERS, 5, target, moves=moves)
-    sampler.random_state = np.random.RandomState(int(rng.integers(2**31))).get_state()
-    sampler.run_mcmc(mode + spread, BURN_IN + STEPS)
-    time = sampler.get_autocorr_time(discard=BURN_IN, tol=0)
-    kept = WALKERS * STEPS
-    words = (
-        f"emcee, {WALKERS} walkers, {BURN_IN} + {STEPS} steps, longest autocorrelation time "
-        f"{time.max():.0f} steps (about {kept / time.max():.0f} independent draws)"
-    )
-    return sampler.get_chain(discard=BURN_IN, flat=True), words
-
 
 @dataclass(frozen=True)
-class Proposal:
-    """A mixture of equally heavy Student-t densities: `means` (K, D), `factors` (K, D, D)."""
+class Ridge:
+    """The posterior along its ridge.
 
-    means: Array
+    At each of the log gradients `nodes` (n,): log density of the log gradient (n,), and centre
+    (n, 4) and Cholesky factor (n, 4, 4) of the others, by Laplace's approximation.
+    """
+
+    nodes: Array
+    log_densities: Array
+    centres: Array
     factors: Array
 
     @classmethod
-    def fitted(cls, draws: Array) -> Proposal:
-        """One component for each piece of the draws along their bend, somewhat wider."""
-        whole = np.linalg.cholesky(np.cov(draws, rowvar=False))
-        white = np.linalg.solve(whole, (draws - draws.mean(axis=0)).T).T
-        order = np.argsort(white @ _longest(white))
-        groups = np.array_split(order, COMPONENTS)
-        means = np.array([draws[g].mean(axis=0) for g in groups])
-        covariances = [INFLATION**2 * np.cov(draws[g], rowvar=False) for g in groups]
-        return cls(means, np.linalg.cholesky(np.array(covariances)))
+    def of(cls, target: Target) -> Ridge:
+        """Follow the ridge of the target from the middle of the plausible box both ways."""
+        box = target.joint.box
+        low, high = max(box.lower[GRADIENT], 1e-4), 0.99 * box.upper[GRADIENT]
+        nodes = np.linspace(np.log(low), np.log(high), NODES)
+        middle = (box.plausible_lower + box.plausible_upper) / 2
+        first = int(np.argmin(np.abs(nodes - np.log(middle[GRADIENT]))))
+        middle[LOGS] = np.log(middle[LOGS])
+        found: dict[int, tuple[float, Array, Array]] = {}
+        for path in (range(first, NODES), range(first - 1, -1, -1)):
+            for i in path:
+                near = found.get(i - 1) or found.get(i + 1)
+                start = middle[OTHERS] if near is None else near[1]
+                found[i] = _at(target, nodes[i], start)
+        parts = zip(*(found[i] for i in range(NODES)), strict=True)
+        return cls(nodes, *(np.array(part) for part in parts))
 
-    def sample(self, n: int, rng: np.random.Generator) -> Array:
-        k = rng.integers(len(self.means), size=n)
-        z = rng.standard_normal((n, self.means.shape[1]))
-        z /= np.sqrt(rng.chisquare(FREEDOM, n) / FREEDOM)[:, None]
-        return self.means[k] + np.einsum("nde,ne->nd", self.factors[k], z)
+    def sample(self, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draws z (n, 5) and their log densities: a flattened marginal, Student-t conditionals."""
+        edges = np.linspace(self.nodes[0], self.nodes[-1], CELLS + 1)
+        middles = (edges[:-1] + edges[1:]) / 2
+        logs = FLATTER * CubicSpline(self.nodes, self.log_densities)(middles)
+        chances = np.exp(logs - logsumexp(logs))
+        cell = rng.choice(CELLS, n, p=chances)
+        width = edges[1] - edges[0]
+        along = edges[cell] + width * rng.random(n)
+        factors = INFLATION * CubicSpline(self.nodes, self.factors)(along)
+        t = rng.standard_normal((n, 4)) / np.sqrt(rng.chisquare(FREEDOM, n) / FREEDOM)[:, None]
+        z = np.empty((n, 5))
+        z[:, GRADIENT] = along
+        z[:, OTHERS] = CubicSpline(self.nodes, self.centres)(along)
+        z[:, OTHERS] += np.einsum("nde,ne->nd", factors, t)
+        return z, np.log(chances[cell] / width) + _log_t(t, factors)
 
-    def log_density(self, x: Array) -> Array:
-        parts = zip(self.means, self.factors, strict=True)
-        logs = [multivariate_t(m, f @ f.T, FREEDOM).logpdf(x) for m, f in parts]
-        return logsumexp(logs, axis=0) - np.log(len(logs))
+
+def _at(target: Target, along: float, start: Array) -> tuple[float, Array, Array]:
+    """Laplace's approximation of the others at this log gradient, and the log density there."""
+    noise = whitener(target.joint.likelihood.noise)
+
+    def point(others: Array) -> Array:
+        return np.insert(others, GRADIENT, along)
+
+    found = least_squares(
+        lambda others: noise.whitened(target.residual(target.parameters(point(others)))),
+        start,
+        x_scale=SCALES,
+    )
+    covariance = np.linalg.inv(found.jac.T @ found.jac)
+    half_log_det = 0.5 * np.linalg.slogdet(covariance)[1]
+    return target(point(found.x)) + half_log_det, found.x, np.linalg.cholesky(covariance)
 
 
-def _longest(white: Array) -> Array:
-    """The direction along which the draws are most skewed: that of the bent ridge."""
-    third = np.einsum("nd,n->d", white, np.square(white).sum(axis=1))
-    return third / np.linalg.norm(third)
+def _log_t(t: Array, factors: Array) -> Array:
+    """Log density of draws t of a standard Student-t, scaled by factors (n, 4, 4)."""
+    d = t.shape[1]
+    constant = gammaln((FREEDOM + d) / 2) - gammaln(FREEDOM / 2) - d / 2 * np.log(FREEDOM * np.pi)
+    volumes = np.log(np.abs(np.einsum("ndd->nd", factors))).sum(axis=1)
+    tails = (FREEDOM + d) / 2 * np.log1p(np.square(t).sum(axis=1) / FREEDOM)
+    return np.asarray(constant - volumes - tails)
 
 
 @dataclass(frozen=True)
 class Weighted:
-    """Draws of a proposal (n, D), their log importance weights, and the weights normalised."""
+    """Draws (n, D), their log importance weights, and the weights normalised."""
 
     points: Array
     log_weights: Array
     weights: Array
 
     @classmethod
-    def of(cls, target: Target, proposal: Proposal, n: int, rng: np.random.Generator) -> Weighted:
-        points = proposal.sample(n, rng)
-        logs = np.array([target(point) for point in points]) - proposal.log_density(points)
+    def of(cls, log_target: Array, points: Array, log_proposal: Array) -> Weighted:
+        logs = log_target - log_proposal
         weights = np.exp(logs - logs.max())
         return cls(points, logs, weights / weights.sum())
 
@@ -145,6 +156,10 @@ class Weighted:
         """Effective sample size."""
         return float(1 / np.square(self.weights).sum())
 
+    @property
+    def log_evidence(self) -> float:
+        return float(logsumexp(self.log_weights) - np.log(self.log_weights.size))
+
     def resampled(self, n: int, rng: np.random.Generator) -> Array:
         """n draws by systematic resampling, in random order."""
         ladder = (np.arange(n) + rng.random()) / n
@@ -152,29 +167,38 @@ class Weighted:
         return rng.permutation(self.points[np.minimum(places, len(self.points) - 1)])
 
 
+def moved(target: Target, starts: Array, rng: np.random.Generator) -> Array:
+    """Where an ensemble MCMC is in the second half of its steps from these starts (n, 5)."""
+    import emcee
+
+    moves = [(emcee.moves.DEMove(), 0.7), (emcee.moves.DESnookerMove(), 0.3)]
+    sampler = emcee.EnsembleSampler(len(starts), 5, target, moves=moves)
+    sampler.random_state = np.random.RandomState(int(rng.integers(2**31))).get_state()
+    sampler.run_mcmc(starts, STEPS)
+    return sampler.get_chain(discard=STEPS // 2, flat=True)
+
+
 def reference_of(joint: LogJoint) -> Reference:
-    """The true posterior of a recording, with draws; about five minutes."""
+    """The true posterior of a recording, with draws; about two minutes."""
     rng = np.random.default_rng(5)
     target = Target(joint)
-    z, words = chain(target, rng)
-    pilot = Weighted.of(target, Proposal.fitted(z), PILOT, rng)
-    both = np.concatenate([z, pilot.resampled(len(z), rng)])
-    sample = Weighted.of(target, Proposal.fitted(both), PROPOSALS, rng)
-    theta, chained = target.parameters(sample.points), target.parameters(z)
+    points, log_proposal = Ridge.of(target).sample(PROPOSALS, rng)
+    sample = Weighted.of(np.array([target(z) for z in points]), points, log_proposal)
+    theta = target.parameters(points)
     mean = sample.weights @ theta
     covariance = np.cov(theta, rowvar=False, aweights=sample.weights)
-    apart = np.abs(chained.mean(axis=0) - mean) / np.sqrt(np.diag(covariance))
+    chain = target.parameters(moved(target, sample.resampled(WALKERS, rng), rng))
+    apart = np.abs(chain.mean(axis=0) - mean) / np.sqrt(np.diag(covariance))
     kernels = [kernel_density(column, sample.weights) for column in theta.T]
     return Reference(
-        float(logsumexp(sample.log_weights) - np.log(PROPOSALS)),
+        sample.log_evidence,
         float(np.sqrt(1 / sample.size - 1 / PROPOSALS)),
         mean,
         covariance,
         np.array([mesh for mesh, _ in kernels])[:, ::4],
         np.array([density for _, density in kernels])[:, ::4],
         target.parameters(sample.resampled(N_DRAWS, rng)),
-        f"{words}; then importance sampling: a pilot of {PILOT} draws (effective sample size "
-        f"{pilot.size:.0f}), and {PROPOSALS} (effective sample size {sample.size:.0f}) from which "
-        "evidence, moments, kernel marginals and draws come. The chain's means differ by at most "
-        f"{apart.max():.2f} sd",
+        f"importance sampling along the ridge, {PROPOSALS} draws, effective sample size "
+        f"{sample.size:.0f}: evidence, moments, kernel marginals and draws; the means of {WALKERS} "
+        f"emcee walkers from there after {STEPS} steps differ by {apart.max():.2f} sd at most",
     )

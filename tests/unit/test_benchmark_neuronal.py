@@ -12,7 +12,7 @@ from benchmarks import neuronal
 from benchmarks.neuronal_cell import MIRROR, ONSET, STEP, STIMULI, _clamp, load_cell
 from benchmarks.neuronal_modes import modes_of
 from benchmarks.neuronal_recording import TRUTH, likelihood_times
-from benchmarks.neuronal_truth import Proposal, Target, Weighted
+from benchmarks.neuronal_truth import Ridge, Target, Weighted
 
 OTHER = np.array([110.0, 0.01, 25.0, 0.008, 1.4])
 
@@ -62,18 +62,29 @@ def test_joint_has_the_prior_and_its_bounds() -> None:
     assert Target(joint).log_joint(inside) == pytest.approx(values[0], abs=1e-3)
 
 
-def test_importance_sampling_of_a_bent_target() -> None:
-    # log p = log N(x1; 0, 1) + log N(x2 − x1²; 0, 1) + 3: evidence e³, mean (0, 1).
-    def log_target(x: np.ndarray) -> float:
-        return float(norm.logpdf(x[0]) + norm.logpdf(x[1] - x[0] ** 2) + 3.0)
+def test_importance_sampling_along_a_bent_ridge() -> None:
+    # log gradient a ~ N(−5, ½²), others | a ~ N((a², a, 0, 1), ¼), times e³; the proposal is off.
+    def log_target(z: np.ndarray) -> np.ndarray:
+        a = z[:, 3]
+        centres = np.column_stack([a**2, a, 0 * a, 1 + 0 * a])
+        others = norm.logpdf(z[:, [0, 1, 2, 4]], centres, 0.5).sum(axis=1)
+        return norm.logpdf(a, -5.0, 0.5) + others + 3.0
 
+    nodes = np.linspace(-8.0, -2.0, 16)
+    ones = np.ones_like(nodes)
+    ridge = Ridge(
+        nodes,
+        norm.logpdf(nodes, -4.9, 0.55),
+        np.column_stack([nodes**2 + 0.1, nodes, 0 * ones, ones]),
+        np.tile(0.5 * np.eye(4), (16, 1, 1)),
+    )
     rng = np.random.default_rng(0)
-    bent = rng.standard_normal((4000, 2))
-    bent[:, 1] += bent[:, 0] ** 2
-    sample = Weighted.of(log_target, Proposal.fitted(bent), 4000, rng)  # type: ignore[arg-type]
-    error = np.sqrt(1 / sample.size)
-    assert sample.size > 1000
-    assert np.log(np.exp(sample.log_weights).mean()) == pytest.approx(3.0, abs=4 * error)
-    np.testing.assert_allclose(sample.weights @ sample.points, [0.0, 1.0], atol=4 * 1.8 * error)
-    draws = sample.resampled(4000, rng)
-    np.testing.assert_allclose(draws.mean(axis=0), [0.0, 1.0], atol=4 * 1.8 * error + 0.05)
+    points, log_proposal = ridge.sample(4000, rng)
+    sample = Weighted.of(log_target(points), points, log_proposal)
+    assert sample.size > 2500
+    assert sample.log_evidence == pytest.approx(3.0, abs=4 * np.sqrt(1 / sample.size))
+    expected = np.array([25.25, -5.0, 0.0, -5.0, 1.0])
+    sds = np.sqrt([25.4, 0.5, 0.25, 0.25, 0.25])
+    error = 4.5 * sds / np.sqrt(sample.size)
+    assert np.all(np.abs(sample.weights @ points - expected) < error)
+    assert np.all(np.abs(sample.resampled(4000, rng).mean(axis=0) - expected) < 1.5 * error)
