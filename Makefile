@@ -6,7 +6,7 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint docs browser bench runs clean
+.PHONY: help demo test lint docs browser bench paper paper-smoke runs clean
 
 help:
 	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
@@ -15,11 +15,12 @@ help:
 	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
+	@echo "make paper  the paper's tables and figures from the archives (20 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint]"
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint,bench]"
 	touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
@@ -52,6 +53,12 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.dimensions
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
 	$(PEERS)/bin/python -m benchmarks.race_end_to_end
+
+paper: $(VENV)/.ready
+	$(VENV)/bin/python -m benchmarks all
+
+paper-smoke: $(VENV)/.ready
+	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm --problem ring \

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.problems import PROBLEMS
-from vbstack import Run, launch, load_runs, save_runs
+from vbstack import Problem, Run, launch, load_runs, save_runs
 from vbstack.store import RunStore
 
 ARCHIVES = Path(__file__).parent / "archives"
@@ -40,10 +40,9 @@ def archived(run: Run) -> Run:
 
 
 def extend(
-    problem: str, count: int, every: int, workers: int | None, store: RunStore, path: Path
+    target: Problem, count: int, every: int, workers: int | None, store: RunStore, path: Path
 ) -> None:
     """Extend the archive at `path` to `count` runs, written anew after `every` of them."""
-    target = PROBLEMS[problem]().problem()
     store.open(target, SEED, {})
     there = load_runs(path) if path.exists() else []
     for index, run in enumerate(there):
@@ -67,7 +66,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for name in arguments.problem:
         extend(
-            name,
+            PROBLEMS[name]().problem(),
             arguments.runs,
             arguments.every,
             arguments.workers,

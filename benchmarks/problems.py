@@ -7,55 +7,16 @@ sees of it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
-from scipy.integrate import quad
 from scipy.special import logsumexp
 
-from vbstack import Problem
-
-Array = np.ndarray
-
-
-@dataclass(frozen=True)
-class BenchmarkProblem:
-    """A target with known answers.
-
-    `log_density` takes one point (D,) and returns a float, as VBMC wants it; `log_densities` takes
-    rows (n, D). `sample(n, rng)` draws from the normalised target exactly. `noise_sd` is the
-    standard deviation of the Gaussian noise that a run sees on every value.
-    """
-
-    name: str
-    names: tuple[str, ...]
-    log_densities: Callable[[Array], Array]
-    sample: Callable[[int, np.random.Generator], Array]
-    log_evidence: float
-    plausible_lower_bounds: Array
-    plausible_upper_bounds: Array
-    noise_sd: float = 0.0
-
-    def log_density(self, x: Array) -> float:
-        return float(self.log_densities(np.atleast_2d(x))[0])
-
-    def noisy_log_density(self, x: Array, *, rng: np.random.Generator) -> tuple[float, float]:
-        return self.log_density(x) + self.noise_sd * rng.standard_normal(), self.noise_sd
-
-    def problem(self) -> Problem:
-        """What a run sees: the log density, with the record's noise on every value."""
-        noisy = self.noise_sd > 0
-        return Problem(
-            log_density=self.noisy_log_density if noisy else self.log_density,
-            plausible_lower_bounds=self.plausible_lower_bounds,
-            plausible_upper_bounds=self.plausible_upper_bounds,
-            names=self.names,
-            noisy=noisy,
-        )
-
-    @property
-    def dimension(self) -> int:
-        return len(self.names)
+from benchmarks import multisensory, neuronal
+from benchmarks.metrics import gaussian_sum
+from benchmarks.record import Array, BenchmarkProblem
+from benchmarks.reference import Reference
 
 
 def gmm() -> BenchmarkProblem:
@@ -81,7 +42,18 @@ def gmm() -> BenchmarkProblem:
         y = rho[k] * z[:, 0] + np.sqrt(1 - rho[k] ** 2) * z[:, 1]
         return means[k] + np.column_stack([z[:, 0], y])
 
-    return _in_box("gmm", ("x1", "x2"), log_densities, sample, np.log(20.0), 10.0)
+    ones, grids = np.ones(20), np.tile(np.linspace(-15.0, 15.0, 3001), (2, 1))
+    spread = means - means.mean(axis=0)
+    covariance = np.eye(2) + spread.T @ spread / 20 + rho.mean() * (1 - np.eye(2))
+    reference = _exact(
+        float(np.log(20.0)),
+        means.mean(axis=0),
+        covariance,
+        grids,
+        np.array([gaussian_sum(grids[d], ones / 20, means[:, d], ones) for d in (0, 1)]),
+        sample,
+    )
+    return _in_box("gmm", ("x1", "x2"), log_densities, sample, reference, 10.0)
 
 
 def ring(radius: float = 8.0, width: float = 0.1) -> BenchmarkProblem:
@@ -103,14 +75,30 @@ def ring(radius: float = 8.0, width: float = 0.1) -> BenchmarkProblem:
         angle = rng.uniform(0, 2 * np.pi, n)
         return centre + r[:n, None] * np.column_stack([np.cos(angle), np.sin(angle)])
 
-    integral, _ = quad(
-        lambda r: 2 * np.pi * r * np.exp(-0.5 * ((r - radius) / width) ** 2),
-        radius - 12 * width,
-        radius + 12 * width,
-        epsabs=0,
-        epsrel=1e-12,
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    radii = radius + 12 * width * nodes
+    mass = 2 * np.pi * radii * np.exp(-0.5 * ((radii - radius) / width) ** 2) * weights * 12 * width
+    offsets = np.linspace(-radius - 12 * width, radius + 12 * width, 4001)
+    reference = _exact(
+        float(np.log(mass.sum())),
+        centre,
+        0.5 * (mass @ radii**2) / mass.sum() * np.eye(2),
+        centre[:, None] + offsets,
+        np.tile(_chords(offsets, radius, width) / mass.sum(), (2, 1)),
+        sample,
     )
-    return _in_box("ring", ("x1", "x2"), log_densities, sample, float(np.log(integral)), 10.0)
+    return _in_box("ring", ("x1", "x2"), log_densities, sample, reference, 10.0)
+
+
+def _chords(offsets: Array, radius: float, width: float) -> Array:
+    """∫ exp(−(r − R)²/2σ²) du, r² = offset² + u², along the lines at these offsets."""
+    nodes, weights = np.polynomial.legendre.leggauss(400)
+    ends = np.sqrt(np.maximum((radius + 12 * width) ** 2 - offsets**2, 0.0))
+    starts = np.sqrt(np.maximum((radius - 12 * width) ** 2 - offsets**2, 0.0))
+    half = (ends - starts) / 2
+    u = starts[:, None] + half[:, None] * (1 + nodes)
+    r = np.hypot(offsets[:, None], u)
+    return 2 * half * (np.exp(-0.5 * ((r - radius) / width) ** 2) @ weights)
 
 
 def banana(dimension: int) -> BenchmarkProblem:
@@ -134,7 +122,20 @@ def banana(dimension: int) -> BenchmarkProblem:
         return np.column_stack([z[:, 0], x2, z[:, 2:] @ cholesky.T])
 
     names = tuple(f"x{d + 1}" for d in range(dimension))
-    return _in_box(f"banana{dimension}", names, log_densities, sample, 0.0, 3.0)
+    box = np.full(dimension, 3.0)
+    return BenchmarkProblem(f"banana{dimension}", names, log_densities, sample, 0.0, -box, box)
+
+
+def _exact(
+    log_evidence: float,
+    mean: Array,
+    covariance: Array,
+    grids: Array,
+    densities: Array,
+    sample: Callable[[int, np.random.Generator], Array],
+) -> Reference:
+    draws = sample(8000, np.random.default_rng(1))
+    return Reference(log_evidence, 0.0, mean, covariance, grids, densities, draws, "closed form")
 
 
 def _in_box(
@@ -142,11 +143,20 @@ def _in_box(
     names: tuple[str, ...],
     log_densities: Callable[[Array], Array],
     sample: Callable[[int, np.random.Generator], Array],
-    log_evidence: float,
+    reference: Reference,
     half_width: float,
 ) -> BenchmarkProblem:
     box = np.full(len(names), half_width)
-    return BenchmarkProblem(name, names, log_densities, sample, log_evidence, -box, box)
+    return BenchmarkProblem(
+        name,
+        names,
+        log_densities,
+        sample,
+        reference.log_evidence,
+        -box,
+        box,
+        reference=reference,
+    )
 
 
 PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
@@ -154,6 +164,19 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "ring": ring,
     "gmm_noisy": lambda: replace(gmm(), name="gmm_noisy", noise_sd=3.0),
     "ring_noisy": lambda: replace(ring(), name="ring_noisy", noise_sd=3.0),
+    "multisensory": multisensory.benchmark,
+    "neuronal": neuronal.benchmark,
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
 }
+
+WITH_DATA = {"multisensory": multisensory.benchmark, "neuronal": neuronal.benchmark}
+
+
+def benchmark_of(name: str, data: Path | None = None) -> BenchmarkProblem:
+    """The problem of this name, with the data shipped or, for those that read any, other data."""
+    if data is None:
+        return PROBLEMS[name]()
+    if name not in WITH_DATA:
+        raise ValueError(f"{name} has no data to replace; --data is for {sorted(WITH_DATA)}")
+    return WITH_DATA[name](data=data)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.make_runs import SEED, archive
-from benchmarks.problems import PROBLEMS, BenchmarkProblem
+from benchmarks.problems import PROBLEMS
+from benchmarks.record import BenchmarkProblem
 from vbstack import Run, StackedPosterior, load_runs, screen, stack
 from vbstack.engine import Recorder
 from vbstack.engines import engine_named

@@ -73,7 +73,7 @@ def pyvbmc_svbmc(runs: list[Run]) -> dict[str, Any]:
     logging.getLogger("SVBMC").setLevel(logging.ERROR)
     stacked = SVBMC(_posteriors(runs), M_min=1, s_max=np.inf, seed=0, show_tips=False)
     stacked.optimize()
-    return {"weights": stacked.w.ravel()}
+    return {"weights": stacked.w.ravel(), "elbo": float(stacked.elbo)}
 
 
 def svbmc_svbmc(runs: list[Run]) -> dict[str, Any]:

@@ -1,0 +1,181 @@
+"""Markdown tables in the paper's layout, the paper's numbers beside ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.protocol import interval
+from benchmarks.studies import PROBLEMS, load
+
+PAPER: dict[str, Any] = json.loads((Path(__file__).parent / "paper.json").read_text("utf-8"))
+TITLES = {
+    "gmm": "GMM",
+    "ring": "Ring",
+    "gmm_noisy": "GMM, noise sd 3",
+    "ring_noisy": "Ring, noise sd 3",
+    "multisensory": "Multisensory, noise sd 3",
+    "neuronal": "Neuronal",
+}
+SCORES = {"delta_lml": "ΔLML", "mmtv": "MMTV", "gskl": "GsKL"}
+# Key of the paper's row, our method and number of runs, and what to call it.
+LINES: tuple[tuple[str, str, int | None, str], ...] = (
+    ("bbvi50", "bbvi50", None, "BBVI, 50 Gaussians"),
+    ("bbvi500", "bbvi500", None, "BBVI, 500 Gaussians"),
+    ("nautilus", "nautilus", None, "nautilus, evaluations of 10 runs"),
+    ("emcee", "emcee", None, "emcee, evaluations of 10 runs"),
+    ("vbmc", "vbmc", 1, "VBMC, one run"),
+    ("naive10", "naive", 10, "naive stacking, 10 runs"),
+    ("naive20", "naive", 20, "naive stacking, 20 runs"),
+    ("runs10", "runs", 10, "one weight per run, 10 runs"),
+    ("runs20", "runs", 20, "one weight per run, 20 runs"),
+    ("adam10", "adam", 10, "all weights by the paper's Adam, 10 runs"),
+    ("pyvbmc10", "pyvbmc", 10, "all weights by pyvbmc's SVBMC, 10 runs"),
+    ("all10", "all", 10, "**all weights, 10 runs**"),
+    ("all20", "all", 20, "**all weights, 20 runs**"),
+)
+
+
+def write_tables(folder: Path) -> Path:
+    """Write `tables.md` from the results in the folder."""
+    results = {name: load(folder / f"stack_{name}.json") for name in PROBLEMS}
+    there = {name: result for name, result in results.items() if result is not None}
+    rows = {name: all_rows(folder, name) for name in there}
+    parts = [
+        "# Our numbers beside the paper's",
+        "Made by `python -m benchmarks tables`. Median [95 % interval] over random subsets of "
+        "runs, or over repetitions for methods that start from nothing; the paper's numbers in "
+        "italics. Smaller is better.",
+        *(_scores(name, there[name], rows[name]) for name in there),
+        _filters(there),
+        _debiasing(there, rows),
+        _runtime(load(folder / "runtime.json")),
+    ]
+    path = folder / "tables.md"
+    path.write_text("\n\n".join(part for part in parts if part) + "\n", encoding="utf-8")
+    return path
+
+
+def all_rows(folder: Path, problem: str) -> list[dict[str, Any]]:
+    """Every result of a problem: stacks, baselines and peers."""
+    files = [folder / f"{kind}_{problem}.json" for kind in ("stack", "baselines", "peers")]
+    return [row for file in files for row in (load(file) or {"rows": []})["rows"]]
+
+
+def values(rows: Iterable[dict[str, Any]], method: str, size: int | None, key: str) -> list[float]:
+    """One number of every row of this method and number of runs; rows without it are left out."""
+    return [
+        row[key]
+        for row in rows
+        if row["method"] == method and row["runs"] == size and row.get(key) is not None
+    ]
+
+
+def cell(numbers: list[float]) -> str:
+    """Median [95 % interval], two digits."""
+    return _triple(interval(np.array(numbers))) if numbers else "–"
+
+
+def _triple(three: Iterable[float]) -> str:
+    median, low, high = (f"{value:.2g}" for value in three)
+    return f"{median} [{low}, {high}]"
+
+
+def _scores(problem: str, result: dict[str, Any], rows: list[dict[str, Any]]) -> str:
+    paper = PAPER["scores"][problem]
+    lines = [
+        f"## {TITLES[problem]}",
+        "",
+        f"Log evidence {result['log_evidence']:.4f} (± {result['log_evidence_sd']:.1g}); "
+        f"{result['filter']['remaining']} archived runs pass the filters, {result['subsets']} "
+        f"subsets of each size. {result['true_draws']['number']} draws from the truth itself have "
+        f"an MMTV of {result['true_draws']['mmtv']:.2g}, by kernel densities.",
+        "",
+        "| | ΔLML | MMTV | GsKL |",
+        "|---|---|---|---|",
+    ]
+    for key, method, size, title in LINES:
+        ours = [cell(values(rows, method, size, score)) for score in SCORES]
+        if any(text != "–" for text in ours):
+            lines.append(f"| {title} | {' | '.join(ours)} |")
+        if key in paper:
+            theirs = [f"*{_triple(paper[key][score])}*" for score in SCORES]
+            lines.append(f"| *paper, {title.strip('*')}* | {' | '.join(theirs)} |")
+    return "\n".join(lines)
+
+
+def _filters(there: dict[str, dict[str, Any]]) -> str:
+    lines = [
+        "## Filters",
+        "",
+        "Archived runs, those not converged, those converged with a log-joint variance of 5 or "
+        "more in a component, and those that remain; in italics the paper's.",
+        "",
+        "| | total | not converged | poorly converged | remaining |",
+        "|---|---|---|---|---|",
+    ]
+    keys = ("total", "unconverged", "poor", "remaining")
+    for name, result in there.items():
+        pairs = [f"{result['filter'][key]} (*{PAPER['filter'][name][key]}*)" for key in keys]
+        lines.append(f"| {TITLES[name]} | {' | '.join(pairs)} |")
+    return "\n".join(lines)
+
+
+def _debiasing(there: dict[str, dict[str, Any]], rows: dict[str, list[dict[str, Any]]]) -> str:
+    """Estimates of the log evidence by all-weights stacks, less the true ELBO of each."""
+    lines = [
+        "## Bias of the estimated ELBO",
+        "",
+        "Estimate less the true ELBO of the same stack (Monte Carlo with the true log density); "
+        "all weights. The last column is what even a perfect estimate would miss.",
+        "",
+        "| | runs | raw | capped by components | capped by runs | true ELBO − log evidence |",
+        "|---|---|---|---|---|---|",
+    ]
+    estimates: tuple[Callable[[dict[str, Any]], float], ...] = (
+        lambda row: row["elbo"],
+        lambda row: row["capped_components"],
+        lambda row: row["capped_runs"],
+    )
+    for name, result in there.items():
+        for size in (2, 10, 20, 40):
+            mine = [
+                row
+                for row in rows[name]
+                if row["method"] == "all" and row["runs"] == size and "true_elbo" in row
+            ]
+            if not mine:
+                continue
+            true = np.array([row["true_elbo"] for row in mine])
+            cells = [cell(list(np.array([f(row) for row in mine]) - true)) for f in estimates]
+            short = cell(list(true - result["log_evidence"]))
+            lines.append(f"| {TITLES[name]} | {size} | {' | '.join(cells)} | {short} |")
+    return "\n".join(lines)
+
+
+def _runtime(result: dict[str, Any] | None) -> str:
+    if result is None:
+        return ""
+    lines = [
+        "## Post-processing time",
+        "",
+        f"`python -m benchmarks runtime` on {result['machine']}. Seconds of the median archived "
+        "run, of stacking M with all weights, and their ratio. The paper: 5 to 15 % at M = 10.",
+        "",
+        "| | one run, s | " + " | ".join(f"M = {m}" for m in (10, 20, 40)) + " | ratio at M = 10 |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name in PROBLEMS:
+        rows = {row["runs"]: row for row in result["rows"] if row["problem"] == name}
+        if not rows:
+            continue
+        seconds = {m: float(np.median(rows[m]["seconds"])) for m in (10, 20, 40) if m in rows}
+        one = next(iter(rows.values()))["run_seconds"]
+        cells = [f"{seconds[m]:.2f}" if m in seconds else "–" for m in (10, 20, 40)]
+        ratio = f"{100 * seconds[10] / one:.1f} %" if 10 in seconds else "–"
+        lines.append(f"| {TITLES[name]} | {one:.0f} | {' | '.join(cells)} | {ratio} |")
+    return "\n".join(lines)
