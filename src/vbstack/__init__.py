@@ -8,6 +8,7 @@ from vbstack.files import FileError, load_runs, save_runs
 from vbstack.fit import fit
 from vbstack.launch import launch
 from vbstack.mixture import Mixture
+from vbstack.pool import Pooled, pool
 from vbstack.posterior import Components, StackedPosterior
 from vbstack.problem import EvaluationError, Problem
 from vbstack.run import Evaluations, Run
@@ -33,6 +34,7 @@ __all__ = [
     "GaussianMixture",
     "Link",
     "Mixture",
+    "Pooled",
     "Problem",
     "Run",
     "RunStore",
@@ -48,6 +50,7 @@ __all__ = [
     "fit",
     "launch",
     "load_runs",
+    "pool",
     "save_runs",
     "screen",
     "stack",

@@ -175,6 +175,7 @@ def run(
 def stack(
     directory: Directory,
     weights: Annotated[str, typer.Option(help="all, runs or naive")] = "all",
+    evaluations: Annotated[str, typer.Option(help="auto, own or pooled")] = "auto",
     min_runs: Annotated[int, typer.Option(help="fewer usable runs are an error")] = 1,
     all_runs: Annotated[bool, typer.Option(help="also runs that did not converge")] = False,
     as_json: AsJson = False,
@@ -182,7 +183,10 @@ def stack(
     """Stack the finished runs of a store."""
     found = RunStore(directory).runs()
     rules = Screen(require_converged=not all_runs, min_runs=min_runs)
-    _finish(stack_runs(list(found.values()), weights=weights, screen=rules), directory, as_json)
+    posterior = stack_runs(
+        list(found.values()), weights=weights, evaluations=evaluations, screen=rules
+    )
+    _finish(posterior, directory, as_json)
 
 
 @command

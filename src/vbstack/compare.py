@@ -245,7 +245,9 @@ def verbal(log_bayes_factor: float) -> str:
 def _known_bias(posterior: StackedPosterior) -> float:
     """Nats by which the headline may be off for reasons that its sd does not cover."""
     evidence = posterior.evidence
-    return max(abs(evidence.raw - evidence.headline) + evidence.gap, OPTIMISM)
+    # Pooled evaluations take the noise's part out of the estimate, and state what is left as error.
+    noise = 0.0 if evidence.pooled is not None else abs(evidence.raw - evidence.headline)
+    return max(noise + evidence.gap, OPTIMISM)
 
 
 def _probability_intervals(log_odds: Array, errors: Array, level: float) -> tuple[Array, Array]:

@@ -76,8 +76,8 @@ class Diagnostics:
     effective_runs, effective_components : float
         exp of the entropy of the weights.
     noise_share : float or None
-        For noisy problems: how much of the scatter of the components' gains, by which weights are
-        given, is the error of their log-joints; 0 to 1.
+        For noisy problems whose evaluations were not pooled: how much of the scatter of the
+        components' gains, by which weights are given, is the error of their log-joints; 0 to 1.
     learning_curve : LearningCurve
     enough : bool
         Whether more runs are unlikely to change the result (the rule of `enough_runs`).
@@ -129,7 +129,8 @@ def diagnostics(
     subsets = Subsets.of(posterior, seed)
     found = coverage(posterior.runs, subsets.mixture, posterior.weights, subsets.sample)
     gains = leave_one_out_gains(subsets)
-    noise = _noise_share(posterior, subsets) if posterior.evidence.noisy else None
+    own_noise = posterior.evidence.noisy and posterior.link_log_joint is None
+    noise = _noise_share(posterior, subsets) if own_noise else None
     noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
     enough, verdict = enough_runs(gains, found.by_one, tolerance, noise_sd)
     return Diagnostics(
@@ -252,6 +253,12 @@ def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None)
         )
     if posterior.solution.status != CERTIFIED and posterior.solution.solver == "certified":
         yield f"the weights are {posterior.solution.status} ({posterior.solution.gap:.3f} nats)."
+    if posterior.evidence.selection is not None:
+        yield (
+            "the log density is noisy: the weights were chosen by the evaluations of all runs "
+            f"together, and {posterior.evidence.selection:.3f} nats that they still gained from "
+            "noise were taken off."
+        )
     if noise is not None:
         removed = posterior.evidence.raw - posterior.evidence.headline
         yield (

@@ -1,4 +1,21 @@
-"""`Evidence`: the stacked ELBO as an estimate of the log evidence, with its parts and errors."""
+"""`Evidence`: the stacked ELBO as an estimate of the log evidence, with its parts and errors.
+
+**Pooled evaluations** (see `pool`) give a process f for the log density itself, with mean f̂ and
+variance v. On draws x_n of the stack q, with r_n ∝ exp(f̂(x_n)) / q(x_n) that sum to one, it yields
+two corrections. What the weights still gained from noise, by Stein's lemma (`Process.average`):
+
+    ELBO of the stack ≈ Σ_j w_j Ī_j + H[q] − selection,   selection = ¼ of Stein's ± ½ of it
+
+A posterior mean under the right prior needs no such correction, one under a vacuous prior all of
+it, and adaptive evaluations push the other way. A quarter leaves equal and opposite biases on the
+two problems measured (`docs/pooling.md`).
+
+And the distance from the ELBO to the log evidence. E log ∫ exp f exceeds log ∫ exp f̂ by half the
+variance of f within the posterior, to second order:
+
+    log Z − ELBO = KL(q ‖ p) ≈ log mean_n exp(f̂ − log q) − mean_n (f̂ − log q)
+                               + ½ [ Σ_n r_n v(x_n) − Var(Σ_n r_n f(x_n)) ]
+"""
 
 from __future__ import annotations
 
@@ -9,10 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.mixture import Mixture
+from vbstack.pool import Pooled
 from vbstack.run import Run
 from vbstack.weights import WeightSolution
 
 Array = NDArray[np.float64]
+
+CORRECTION_DRAWS = 4096
+SELECTION_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -22,7 +43,7 @@ class Evidence:
     Attributes
     ----------
     raw : float
-        Σ_j w_j I_j + H[q] on fresh draws (paper, eq. 11).
+        Σ_j w_j I_j + H[q] on fresh draws (paper, eq. 11), with the runs' own I_j.
     capped_components : float
         min(Σ w I, median over all components of I_j) + H (paper, sec. 5.2).
     capped_runs : float
@@ -35,13 +56,23 @@ class Evidence:
         Monte Carlo error of the entropy, Bayesian-quadrature error of Σ w I, and both together.
         Neither covers the selection bias of a noisy stack.
     gap : float
-        No weights of the same kind (all, per run, naive) have an ELBO higher than `raw` by more.
+        No weights of the same kind (all, per run, naive) have an ELBO higher by more; the ELBO is
+        `pooled_elbo` when evaluations were pooled, otherwise `raw`.
     noisy : bool
         Whether any stacked run had a noisy log density.
     headline, headline_sd : float
         The estimate to report.
     headline_method, headline_reason : str
         Which of the estimates it is, and why.
+    pooled, pooled_sd : float or None
+        `pooled_elbo` + `divergence`, and its standard deviation; None when evaluations were not
+        pooled.
+    pooled_elbo : float or None
+        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations, less `selection`.
+    selection : float or None
+        Estimate of what the weights gained from the noise of the pooled evaluations.
+    divergence : float or None
+        Estimate of KL(q ‖ p), by which any ELBO is below the log evidence.
     """
 
     raw: float
@@ -59,24 +90,44 @@ class Evidence:
     headline_sd: float
     headline_method: str
     headline_reason: str
+    pooled: float | None = None
+    pooled_sd: float | None = None
+    pooled_elbo: float | None = None
+    selection: float | None = None
+    divergence: float | None = None
 
 
-def evidence(runs: Sequence[Run], mixture: Mixture, solution: WeightSolution) -> Evidence:
-    """The evidence of the weights in `solution`, from the runs that were stacked."""
+def evidence(
+    runs: Sequence[Run],
+    mixture: Mixture,
+    solution: WeightSolution,
+    pooled: Pooled | None = None,
+    why_not: str = "",
+    rng: np.random.Generator | None = None,
+) -> Evidence:
+    """The evidence of the weights in `solution`, from the runs that were stacked.
+
+    With `pooled`, the solution's ELBOs are those of the pooled log-joints; the mixture always holds
+    the runs' own. `why_not` says why a noisy stack was not pooled.
+    """
     w, log_joint = solution.weights, mixture.log_joint
-    expected = float(w @ log_joint)
-    entropy = solution.lower - expected
+    change = np.zeros(mixture.size)
+    if pooled is not None:
+        change = mixture.link_log_joint - pooled.link_log_joint
+    raw, expected = solution.lower + float(w @ change), float(w @ log_joint)
+    entropy = raw - expected
     run_values = np.bincount(mixture.owner, mixture.own_weights * log_joint)
     gp_sd = float(np.sqrt(max(0.0, _log_joint_variance(runs, mixture, w))))
+    noisy = any(run.is_noisy for run in runs)
+    total_sd = float(np.hypot(solution.standard_error, gp_sd))
     estimates = {
-        "raw": solution.lower,
+        "raw": raw,
         "capped_components": min(expected, float(np.median(log_joint))) + entropy,
         "capped_runs": min(expected, float(np.median(run_values))) + entropy,
-        "naive": solution.naive,
+        "naive": solution.naive + float(mixture.naive_weights @ change),
     }
-    noisy = any(run.is_noisy for run in runs)
-    method, reason = _headline(noisy)
-    total_sd = float(np.hypot(solution.standard_error, gp_sd))
+    extra = {} if pooled is None else _pooled(mixture, solution, pooled, rng)
+    method, reason = _headline(noisy, pooled is not None, why_not)
     return Evidence(
         **estimates,
         expected_log_joint=expected,
@@ -86,18 +137,78 @@ def evidence(runs: Sequence[Run], mixture: Mixture, solution: WeightSolution) ->
         total_sd=total_sd,
         gap=solution.gap,
         noisy=noisy,
-        headline=estimates[method],
-        headline_sd=total_sd,
+        headline={**estimates, **extra}[method],
+        headline_sd=extra.get("pooled_sd", total_sd),
         headline_method=method,
         headline_reason=reason,
+        **extra,
     )
 
 
-def _headline(noisy: bool) -> tuple[str, str]:
+def _pooled(
+    mixture: Mixture,
+    solution: WeightSolution,
+    pooled: Pooled,
+    rng: np.random.Generator | None,
+) -> dict[str, float]:
+    """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
+    w = solution.weights
+    found = corrections(mixture, w, pooled, rng or np.random.default_rng(0))
+    variance = max(0.0, float(w @ pooled.covariance @ w)) + solution.standard_error**2
+    elbo = solution.lower - found.selection
+    return {
+        "pooled": elbo + found.divergence,
+        "pooled_sd": float(np.sqrt(variance + found.sd**2)),
+        "pooled_elbo": elbo,
+        "selection": found.selection,
+        "divergence": found.divergence,
+    }
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """From a pooled ELBO to the log evidence: selection, KL(q ‖ p), and their error together."""
+
+    selection: float
+    divergence: float
+    sd: float
+
+
+def corrections(
+    mixture: Mixture, weights: Array, pooled: Pooled, rng: np.random.Generator
+) -> Corrections:
+    """Both corrections on common draws; p is known through the process only.
+
+    Importance ratios are cut at √n times their mean (Ionides 2008). The second-order term is an
+    expectation over what is not known: half of it counts as error, as does half of Stein's.
+    """
+    link = mixture.links[0]
+    x = mixture.sample(weights, CORRECTION_DRAWS, rng)
+    y = link.forward(x)
+    mean, variance = pooled.predict(y)
+    log_ratio = mean - mixture.log_density(x, weights) - link.log_jacobian(y)
+    ratio = np.exp(log_ratio - log_ratio.max())
+    ratio = np.minimum(ratio, np.sqrt(len(ratio)) * ratio.mean())
+    known = float(np.log(ratio.mean()) + log_ratio.max() - log_ratio.mean())
+    share = ratio / ratio.sum()
+    common, gained = pooled.average(y, share)
+    unknown = 0.5 * max(0.0, float(share @ variance) - common)
+    monte_carlo = np.std(ratio / ratio.mean() - log_ratio) / np.sqrt(len(ratio))
+    sd = np.sqrt((0.5 * gained) ** 2 + (0.5 * unknown) ** 2 + monte_carlo**2)
+    return Corrections(SELECTION_SHARE * gained, known + unknown, float(sd))
+
+
+def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[str, str]:
+    if pooled:
+        return "pooled", (
+            "every component is judged by the evaluations of all runs together, so no run's luck "
+            "is left to choose; the estimated divergence from the posterior is added"
+        )
     if noisy:
         return "capped_components", (
             "the log density is noisy: optimised weights favour components whose log-joint was "
             "over-estimated, so the raw ELBO is biased upwards and the median component caps it"
+            + (f"; evaluations were not pooled: {why_not}" if why_not else "")
         )
     return "raw", (
         "the log density is exact, so the components' log-joints nearly are, and choosing among "

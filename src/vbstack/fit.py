@@ -13,7 +13,9 @@ from vbstack.progress import Reporter
 from vbstack.stack import stack
 from vbstack.store import RunStore
 
-_STACK_SETTINGS = ("weights", "tolerance", "max_draws", "final_draws", "solver", "screen")
+_STACK_SETTINGS = (
+    *("weights", "evaluations", "tolerance", "max_draws", "final_draws", "solver", "screen"),
+)
 WAVE = 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,9 @@ class StackedPosterior:
         The weights and their certificate.
     evidence : Evidence
         Estimates of the log evidence.
+    link_log_joint : (K,) or None
+        The expected log-joints, in link space, that the weights were chosen by, where these are not
+        the runs' own: pooled ones.
     """
 
     runs: tuple[Run, ...]
@@ -62,6 +65,7 @@ class StackedPosterior:
     target: str
     solution: WeightSolution
     evidence: Evidence
+    link_log_joint: Array | None = None
 
     @property
     def dimension(self) -> int:
@@ -87,6 +91,13 @@ class StackedPosterior:
         mixture = self._mixture
         index = np.concatenate([np.arange(run.n_components) for run in self.runs])
         return Components(mixture.owner, index, self.weights, mixture.original_centres)
+
+    @property
+    def judged_mixture(self) -> Mixture:
+        """All components, with the expected log-joints that the weights were chosen by."""
+        if self.link_log_joint is None:
+            return self._mixture
+        return replace(self._mixture, link_log_joint=self.link_log_joint)
 
     @cached_property
     def _mixture(self) -> Mixture:
@@ -182,10 +193,20 @@ class StackedPosterior:
             f"{e.headline_reason})",
             f"  raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
             f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
+            *self._pooled_lines(),
             f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
             f"Weights       within {s.gap:.4f} nats of the best of their kind ({self.target}), "
             f"which lies in [{s.lower:.4f}, {s.upper:.4f}]",
             f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
+        ]
+
+    def _pooled_lines(self) -> list[str]:
+        e = self.evidence
+        if e.pooled is None:
+            return []
+        return [
+            f"  pooled evaluations: ELBO {e.pooled_elbo:.4f} (selection of {e.selection:.4f} taken "
+            f"off), divergence from the posterior {e.divergence:.4f}; log evidence {e.pooled:.4f}"
         ]
 
     def _parameter_lines(self) -> list[str]:
@@ -236,6 +257,8 @@ class StackedPosterior:
         arrays, headers = pack_runs(self.runs)
         solution = asdict(self.solution)
         arrays["solution.weights"] = solution.pop("weights")
+        if self.link_log_joint is not None:
+            arrays["link_log_joint"] = self.link_log_joint
         header = {
             "runs": headers,
             "kept": list(self.kept),
@@ -259,6 +282,7 @@ class StackedPosterior:
                 target=header["target"],
                 solution=WeightSolution(weights=_weights(arrays, runs), **header["solution"]),
                 evidence=Evidence(**header["evidence"]),
+                link_log_joint=arrays.get("link_log_joint"),
             )
         except (KeyError, TypeError) as error:
             raise FileError(f"{path} is incomplete: {error}") from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from vbstack.adam import optimise_adam
 from vbstack.evidence import evidence
 from vbstack.mixture import Mixture
+from vbstack.pool import Pooled, pool, why_not_pool
 from vbstack.posterior import StackedPosterior
 from vbstack.run import Run
 from vbstack.screen import Screen
@@ -16,12 +18,14 @@ from vbstack.screen import screen as apply_screen
 from vbstack.weights import Target, optimise
 
 SOLVERS = ("certified", "adam")
+EVALUATIONS = ("auto", "own", "pooled")
 
 
 def stack(
     runs: Sequence[Run],
     *,
     weights: str = "all",
+    evaluations: str = "auto",
     tolerance: float = 0.02,
     max_draws: int = 512,
     final_draws: int = 128,
@@ -37,6 +41,10 @@ def stack(
         Finished runs of one problem.
     weights : "all", "runs" or "naive"
         One weight per component; one per run, keeping its own proportions; or 1/M each.
+    evaluations : "auto", "own" or "pooled"
+        What each component's expected log-joint rests on: its own run's evaluations, or those of
+        all runs, dropped ones included. "auto" pools when the log density is noisy and the runs
+        kept what it takes.
     tolerance : float
         Nats within which the weights are to be certified as the best.
     max_draws : int
@@ -52,31 +60,52 @@ def stack(
     seed : int
         Of every draw; the same runs and seed give the same posterior.
     """
-    _check_settings(tolerance, max_draws, final_draws, solver)
+    _check_settings(tolerance, max_draws, final_draws, solver, evaluations)
     if isinstance(runs, Run):
         raise TypeError("stack() takes a sequence of runs; for a single one pass [run]")
     runs = tuple(runs)
     kept, dropped = apply_screen(runs, screen)
     stacked = tuple(runs[index] for index in kept)
-    mixture = Mixture.from_runs(stacked)
+    mixture = judged = Mixture.from_runs(stacked)
+    pooled, why_not = _pool(stacked, [runs[d.index] for d in dropped], evaluations)
+    if pooled is not None:
+        judged = replace(mixture, link_log_joint=pooled.link_log_joint)
     target = Target.of(weights, mixture, [run.elbo for run in stacked])
     rng = np.random.default_rng(seed)
     if solver == "adam":
-        solution = optimise_adam(mixture, target, final_draws=final_draws, rng=rng)
+        solution = optimise_adam(judged, target, final_draws=final_draws, rng=rng)
     else:
         solution = optimise(
-            mixture,
+            judged,
             target,
             tolerance=tolerance,
             max_draws=max_draws,
             final_draws=final_draws,
             rng=rng,
         )
-    result = evidence(stacked, mixture, solution)
-    return StackedPosterior(stacked, kept, dropped, weights, solution, result)
+    result = evidence(stacked, mixture, solution, pooled, why_not, rng)
+    chosen_by = None if pooled is None else pooled.link_log_joint
+    return StackedPosterior(stacked, kept, dropped, weights, solution, result, chosen_by)
 
 
-def _check_settings(tolerance: float, max_draws: int, final_draws: int, solver: str) -> None:
+def _pool(
+    runs: Sequence[Run], dropped: Sequence[Run], evaluations: str
+) -> tuple[Pooled | None, str]:
+    """The pooled log-joints, or none and the reason why a noisy stack does without."""
+    if evaluations == "own":
+        return None, "own ones were asked for"
+    if evaluations == "pooled":
+        return pool(runs, dropped), ""
+    if not any(run.is_noisy for run in runs):
+        return None, ""
+    alone = len(runs) + len(dropped) == 1
+    why_not = "there is only one run" if alone else why_not_pool(runs)
+    return (None, why_not) if why_not else (pool(runs, dropped), "")
+
+
+def _check_settings(
+    tolerance: float, max_draws: int, final_draws: int, solver: str, evaluations: str
+) -> None:
     if not tolerance > 0:
         raise ValueError(f"tolerance={tolerance!r} must be positive (nats)")
     if not (max_draws >= 8 and final_draws >= 8):
@@ -85,3 +114,5 @@ def _check_settings(tolerance: float, max_draws: int, final_draws: int, solver: 
         )
     if solver not in SOLVERS:
         raise ValueError(f"solver={solver!r} is not known; choose one of {SOLVERS}")
+    if evaluations not in EVALUATIONS:
+        raise ValueError(f"evaluations={evaluations!r} is not known; choose one of {EVALUATIONS}")

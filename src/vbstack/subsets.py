@@ -76,7 +76,7 @@ class Subsets:
 
         Any component may matter to some subset, and one with few draws is easily over-fitted.
         """
-        mixture = Mixture.from_runs(posterior.runs)
+        mixture = posterior.judged_mixture
         # Naive stacking has no free weight; its subsets are naive too, with equal ones per run.
         kind = "all" if posterior.target == "all" else "runs"
         target = Target.of(kind, mixture, [run.elbo for run in posterior.runs])
@@ -89,7 +89,7 @@ class Subsets:
         own = posterior.weights if kind == "all" else posterior.run_weights
         owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
         base = fitting.value(own), scoring.value(own)
-        elbo = posterior.evidence.raw
+        elbo = posterior.solution.lower
         naive, method = posterior.target == "naive", posterior.evidence.headline_method
         return cls(mixture, target, second, fitting, scoring, owner, own, elbo, base, naive, method)
 

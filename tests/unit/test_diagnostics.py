@@ -1,10 +1,12 @@
 """Diagnostics on stacks whose answers are known by construction."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tests.synthetic import gaussian_entropy, make_run
-from vbstack import Screen, stack
+from vbstack import Screen, StackedPosterior, load_runs, stack
 from vbstack.diagnostics import diagnostics, enough_runs
 
 SDS = np.array([1.0, 0.7])
@@ -182,3 +184,15 @@ def test_the_same_seed_gives_the_same_diagnostics():
 )
 def test_the_rule(gains, by_one, noise_sd, enough):
     assert enough_runs(np.array(gains), by_one, noise_sd=noise_sd)[0] is enough
+
+
+def test_a_pooled_stack_is_judged_by_the_values_that_chose_its_weights(tmp_path):
+    runs = load_runs(Path(__file__).parents[1] / "data" / "noisy_gmm.npz")
+    posterior = stack(runs)
+    assert posterior.evidence.headline_method == "pooled"
+    again = StackedPosterior.load(posterior.save(tmp_path / "stack.npz"))
+    np.testing.assert_array_equal(again.link_log_joint, posterior.link_log_joint)
+    found = diagnostics(again)
+    assert found.noise_share is None
+    assert any("evaluations of all runs together" in text for text in found.warnings)
+    assert found.learning_curve.raw[0, -1] == pytest.approx(posterior.solution.lower, abs=0.1)
