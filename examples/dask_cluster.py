@@ -21,7 +21,7 @@ def run(address: str | None = None, n_runs: int = 2, **settings: Any) -> Stacked
     make: Any = distributed.LocalCluster
     client: Any = distributed.Client
     with (
-        make(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        make(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         client(cluster) as connected,
     ):
         return main(n_runs, executor=connected, **settings)

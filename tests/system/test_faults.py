@@ -119,7 +119,7 @@ def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expecte
     target = problem(log=str(tmp_path / "calls"), die_at=20)
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
