@@ -42,7 +42,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")
 Options = Annotated[
     list[str] | None, typer.Option("--option", help="a pyvbmc option, name=value; repeatable")
 ]
-EngineName = Annotated[str, typer.Option(help="auto or pyvbmc")]
+EngineName = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
 OnError = Annotated[str, typer.Option(help="fail_run, retry or floor")]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 

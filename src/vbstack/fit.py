@@ -40,8 +40,8 @@ def fit(
         For "auto": nats, and share of posterior mass, that one run alone may be responsible for.
     store : RunStore or path, optional
         Where the runs are kept; without one a temporary directory, whose place is printed.
-    engine : "auto" or "pyvbmc"
-        What makes a run.
+    engine : "auto", "pyvbmc" or "native"
+        What makes a run; "auto" is pyvbmc. The native engine is on trial.
     **settings
         For `launch` (executor, n_workers, seed, starts, options, …) and `stack` (weights, …).
     """

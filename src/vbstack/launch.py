@@ -59,8 +59,8 @@ def launch(
         Of the whole plan; a store that exists keeps its own.
     starts : "uniform", "sobol" or array (n_runs, D)
         Starting points: random or Sobol points in the plausible box, or yours.
-    engine : "auto" or "pyvbmc"
-        What makes a run; the store remembers it.
+    engine : "auto", "pyvbmc" or "native"
+        What makes a run; the store remembers it. "auto" is pyvbmc.
     timeout : float, optional
         Seconds after which launching ends with the runs that are finished. Local processes are
         stopped and their journals stay; on other back ends runs under way go on.

@@ -174,7 +174,7 @@ def test_a_terminal_shows_a_live_table_with_the_stacked_elbo(folder):
     text = shown.decode()
     for part in ("evaluations", "iteration", "running", "finished"):
         assert part in text
-    assert "stack of 1 finished runs: ELBO" in text or "no run can be stacked yet" in text
+    assert "no run can be stacked yet" in text  # a run as short as this one does not converge
 
 
 def _read(handle):

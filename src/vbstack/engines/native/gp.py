@@ -87,15 +87,6 @@ class Process:
         half_log_determinant = float(np.log(np.diag(self.factor)).sum())
         return -0.5 * float(residual @ self.alpha + len(residual) * _LOG_2PI) - half_log_determinant
 
-    def surprise(self, share: float = 0.5) -> float:
-        """Mean square of the standardised leave-one-out residuals of the better evaluations.
-
-        One when the process knows its own error; z_i = α_i / √(K⁻¹)_ii (Sundararajan & Keerthi).
-        """
-        inverse = lapack.dpotri(self.factor, lower=1)[0]
-        better = self.data.values >= np.quantile(self.data.values, 1 - share)
-        return float(np.mean((np.square(self.alpha) / np.diag(inverse))[better]))
-
     def whitened(self, points: Array) -> Array:
         """L⁻¹ k(X, points), (n, m)."""
         kernel = kernel_between(self.hyperparameters, self.data.inputs, points)

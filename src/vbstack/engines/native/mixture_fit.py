@@ -27,7 +27,7 @@ from vbstack.engines.native.quadrature import covariance, integrals, variances
 Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2 * np.pi))
-_LARGEST_STEP = 8.0  # in standard deviations of a component, and in its log scale and weight
+_LARGEST_STEP = 8.0  # of a log weight
 
 
 @dataclass(frozen=True)
