@@ -1,0 +1,64 @@
+"""What a user waits for after a fit: `python -m benchmarks.after_the_fit`.
+
+Wall seconds of `diagnostics` of a stack of twenty runs and of the HTML report of a stack of ten,
+medians over repetitions; the first `diagnostics` of a process, imports included, is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.make_runs import archive
+from benchmarks.race_stacking import RESULTS, machine
+from vbstack import Run, diagnostics, load_runs, stack
+
+
+def runs_of(problem: str, count: int) -> list[Run]:
+    return [run for run in load_runs(archive(problem)) if run.converged][:count]
+
+
+def seconds(work: Callable[[], object], repetitions: int) -> float:
+    """Median wall time of `work`."""
+    taken = []
+    for _ in range(repetitions):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return float(np.median(taken))
+
+
+def row(problem: str, repetitions: int) -> str:
+    twenty, ten = (stack(runs_of(problem, count)) for count in (20, 10))
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        reported = seconds(lambda: ten.report(page, overwrite=True), repetitions)
+        size = page.stat().st_size / 1e6
+    diagnosed = seconds(lambda: diagnostics(twenty), repetitions)
+    return f"| {problem} | {diagnosed:.2f} | {reported:.2f} | {size:.2f} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--problem", nargs="+", default=["gmm", "ring", "gmm_noisy"])
+    parser.add_argument("--repetitions", type=int, default=5)
+    arguments = parser.parse_args()
+    lines = [
+        f"Made by `python -m benchmarks.after_the_fit` on {machine()}.",
+        "",
+        "| problem | `diagnostics` of 20 runs, s | report of 10 runs, s | its size, MB |",
+        "|---|---|---|---|",
+    ]
+    for problem in arguments.problem:
+        lines.append(row(problem, arguments.repetitions))
+        print(lines[-1], flush=True)
+    (RESULTS / "after_the_fit.md").write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
