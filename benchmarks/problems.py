@@ -17,6 +17,7 @@ from benchmarks import multisensory, neuronal
 from benchmarks.metrics import gaussian_sum
 from benchmarks.record import Array, BenchmarkProblem
 from benchmarks.reference import Reference
+from benchmarks.targets import TARGETS
 
 
 def gmm() -> BenchmarkProblem:
@@ -168,6 +169,8 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "neuronal": neuronal.benchmark,
     "banana6": lambda: banana(6),
     "banana10": lambda: banana(10),
+    "multisensory_exact": lambda: multisensory.benchmark(noise_sd=0.0),
+    **TARGETS,
 }
 
 WITH_DATA = {"multisensory": multisensory.benchmark, "neuronal": neuronal.benchmark}

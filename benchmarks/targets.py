@@ -1,0 +1,167 @@
+"""Closed-form log densities of many shapes, on which the engines are raced.
+
+All are normalised, so their log evidence is 0, and all can be sampled exactly:
+
+    gaussian(D)     correlation 0.8^|i−j|, standard deviations from 0.3 to 3
+    rosenbrock(D)   pairs x1 ~ N(0, 1), x2 | x1 ~ N(x1², 0.4²) (Pagani, Wiegand & Nadarajah 2022)
+    at_a_bound()    Beta(1, 4), Beta(5, 1) and Beta(2, 2) on [0, 1]: most mass at a hard bound
+    student_t()     three dimensions, ν = 4, correlation 0.6
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy import stats
+
+from benchmarks.record import Array, BenchmarkProblem
+from benchmarks.reference import Reference
+
+Sampler = Callable[[int, np.random.Generator], Array]
+
+_GRID = 3001
+_BEND_SD = 0.4
+
+
+def gaussian(dimension: int) -> BenchmarkProblem:
+    index = np.arange(dimension)
+    sds = np.geomspace(0.3, 3.0, dimension)
+    covariance = 0.8 ** np.abs(index[:, None] - index) * np.outer(sds, sds)
+    mean = np.linspace(-1.0, 1.0, dimension)
+    target = stats.multivariate_normal(mean, covariance)
+    grids = mean[:, None] + sds[:, None] * np.linspace(-8, 8, _GRID)
+    densities = stats.norm.pdf(grids, mean[:, None], sds[:, None])
+    factor = np.linalg.cholesky(covariance)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        return mean + rng.standard_normal((n, dimension)) @ factor.T
+
+    return _unbounded(
+        f"gaussian{dimension}",
+        lambda x: np.atleast_1d(target.logpdf(x)),
+        sample,
+        _known(mean, covariance, grids, densities, sample),
+        np.full(dimension, 6.0),
+    )
+
+
+def rosenbrock(dimension: int) -> BenchmarkProblem:
+    pairs = dimension // 2
+    log_norm = -dimension / 2 * np.log(2 * np.pi) - pairs * np.log(_BEND_SD)
+
+    def log_densities(x: Array) -> Array:
+        first, second = x[:, ::2], x[:, 1::2]
+        bend = (second - first**2) / _BEND_SD
+        return log_norm - 0.5 * (np.square(first) + np.square(bend)).sum(axis=1)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        z = rng.standard_normal((n, dimension))
+        z[:, 1::2] = z[:, ::2] ** 2 + _BEND_SD * z[:, 1::2]
+        return z
+
+    flat, bent = np.linspace(-8, 8, _GRID), np.linspace(-3, 40, _GRID)
+    # The marginal of x2 is its conditional averaged over x1.
+    conditional = stats.norm.pdf(bent[:, None], flat**2, _BEND_SD)
+    density = np.trapezoid(conditional * stats.norm.pdf(flat), flat, axis=1)
+    reference = _known(
+        np.tile([0.0, 1.0], pairs),
+        np.diag(np.tile([1.0, 2.0 + _BEND_SD**2], pairs)),
+        np.tile(np.array([flat, bent]), (pairs, 1)),
+        np.tile(np.array([stats.norm.pdf(flat), density]), (pairs, 1)),
+        sample,
+    )
+    return _unbounded(
+        f"rosenbrock{dimension}", log_densities, sample, reference, np.full(dimension, 4.0)
+    )
+
+
+def at_a_bound() -> BenchmarkProblem:
+    marginals = [stats.beta(1, 4), stats.beta(5, 1), stats.beta(2, 2)]
+    zeros, ones = np.zeros(3), np.ones(3)
+
+    def log_densities(x: Array) -> Array:
+        inside = np.all((x >= zeros) & (x <= ones), axis=1)
+        with np.errstate(divide="ignore"):
+            logs = sum(m.logpdf(column) for m, column in zip(marginals, x.T, strict=True))
+        return np.where(inside, logs, -np.inf)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        return np.column_stack([m.ppf(rng.random(n)) for m in marginals])
+
+    grid = np.linspace(0, 1, _GRID)
+    reference = _known(
+        np.array([m.mean() for m in marginals]),
+        np.diag([m.var() for m in marginals]),
+        np.tile(grid, (3, 1)),
+        np.array([m.pdf(grid) for m in marginals]),
+        sample,
+    )
+    return BenchmarkProblem(
+        "at_a_bound",
+        ("x1", "x2", "x3"),
+        log_densities,
+        sample,
+        0.0,
+        np.full(3, 0.1),
+        np.full(3, 0.9),
+        lower_bounds=zeros,
+        upper_bounds=ones,
+        reference=reference,
+    )
+
+
+def student_t(dimension: int = 3, degrees: float = 4.0) -> BenchmarkProblem:
+    shape = 0.6 + 0.4 * np.eye(dimension)
+    target = stats.multivariate_t(np.zeros(dimension), shape, degrees)
+    factor = np.linalg.cholesky(shape)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        scale = np.sqrt(degrees / rng.chisquare(degrees, n))
+        return scale[:, None] * (rng.standard_normal((n, dimension)) @ factor.T)
+
+    grid = np.sinh(np.linspace(-5, 5, _GRID))
+    reference = _known(
+        np.zeros(dimension),
+        shape * degrees / (degrees - 2),
+        np.tile(grid, (dimension, 1)),
+        np.tile(stats.t.pdf(grid, degrees), (dimension, 1)),
+        sample,
+    )
+    return _unbounded(
+        "student_t",
+        lambda x: np.atleast_1d(target.logpdf(x)),
+        sample,
+        reference,
+        np.full(dimension, 4.0),
+    )
+
+
+def _known(
+    mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
+) -> Reference:
+    draws = draw(8000, np.random.default_rng(1))
+    return Reference(0.0, 0.0, mean, covariance, grids, densities, draws, "closed form")
+
+
+def _unbounded(
+    name: str,
+    log_densities: Callable[[Array], Array],
+    sample: Sampler,
+    reference: Reference,
+    box: Array,
+) -> BenchmarkProblem:
+    names = tuple(f"x{d + 1}" for d in range(box.size))
+    return BenchmarkProblem(name, names, log_densities, sample, 0.0, -box, box, reference=reference)
+
+
+TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
+    "gaussian2": lambda: gaussian(2),
+    "gaussian5": lambda: gaussian(5),
+    "gaussian10": lambda: gaussian(10),
+    "rosenbrock2": lambda: rosenbrock(2),
+    "rosenbrock4": lambda: rosenbrock(4),
+    "rosenbrock6": lambda: rosenbrock(6),
+    "at_a_bound": at_a_bound,
+    "student_t": student_t,
+}
