@@ -225,3 +225,13 @@ def fit(data: Data, starts: list[Array], max_iterations: int) -> Process:
 def first_guess(data: Data) -> Array:
     """Hyperparameters to start from when nothing is known: those of the priors' centres."""
     return Priors.of(data).centres.copy()
+
+
+def gaussian_guess(data: Data, mean: Array, covariance: Array) -> Array:
+    """Hyperparameters to start from when the posterior is nearly Gaussian with these moments.
+
+    The mean function is then the log density itself; the kernel has the little that remains.
+    """
+    sds = np.sqrt(np.diag(covariance))
+    top = data.values.max()
+    return np.r_[np.log(2 * sds), 0.0, top, mean, np.log(sds)]

@@ -35,6 +35,9 @@ from vbstack.transform import Transform
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
+_ROUNDS = 5  # short fits of the mixture per iteration
+_MOST = 50  # components before the last fit
+_GROWTH_GAIN = 0.005  # nats that more components must bring
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
 
@@ -51,7 +54,7 @@ class Settings:
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
     largest_variance: float = 0.3  # components whose J is larger are left out
-    whitenings: int = 3
+    whitenings: int = 10
 
     @classmethod
     def of(cls, options: Mapping[str, Any], dimension: int) -> Settings:
@@ -183,7 +186,7 @@ def _first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator
     order = np.argsort(data.values)[::-1]
     means = data.inputs[order[:2]]
     mixture = Mixture(np.array([0.5, 0.5]), means, np.full(means.shape, 0.1))
-    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=20)
+    mixture = mixture_fit.fit(process, mixture, rng, rounds=4)
     return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
 
 
@@ -210,11 +213,25 @@ def _refitted(
     starts = [state.process.hyperparameters]
     if warming or iteration % 5 == 0:
         starts.append(gp.first_guess(data))
+    if not warming and iteration % 5 in (0, 3):
+        starts.append(gp.gaussian_guess(data, *state.fitted.mixture.moments()))
     process = gp.fit(data, starts, 30)
-    size = 2 if warming else int(np.clip(round(len(data.values) ** (2 / 3)), 2, 50))
-    mixture = mixture_fit.split(state.fitted.mixture, size, rng)
-    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=25)
-    return State(state.map_, process, mixture_fit.evaluated(process, mixture, rng))
+    mixture = mixture_fit.fit(process, state.fitted.mixture, rng, rounds=_ROUNDS)
+    fitted = mixture_fit.evaluated(process, mixture, rng)
+    if not warming and fitted.elbo_sd < 1.0:
+        fitted = _grown(process, fitted, int(len(data.values) ** (2 / 3)), rng)
+    return State(state.map_, process, fitted)
+
+
+def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
+    """With more components, up to `limit`, if they raise the ELBO; else as it was."""
+    size = min(limit, _MOST, 2 + int(1.5 * fitted.mixture.size))
+    if size <= fitted.mixture.size:
+        return fitted
+    mixture = mixture_fit.split(fitted.mixture, size, rng)
+    mixture = mixture_fit.fit(process, mixture, rng, rounds=_ROUNDS)
+    more = mixture_fit.evaluated(process, mixture, rng)
+    return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
 
 
 def _whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
@@ -229,7 +246,7 @@ def _whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> S
     if process.log_likelihood < state.process.log_likelihood + _LIKELIHOOD_GAIN:
         return state
     mixture = space.moved(state.fitted.mixture, state.map_, map_)
-    mixture = mixture_fit.fit(process, mixture, rng, draws=16, max_iterations=40)
+    mixture = mixture_fit.fit(process, mixture, rng, rounds=2 * _ROUNDS)
     return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
 
 
@@ -257,19 +274,30 @@ def _is_small(before: Fitted, after: Fitted, tolerance: float) -> bool:
 
 
 def _final(state: State, settings: Settings, rng: np.random.Generator) -> State:
-    """Many components, wary of uncertainty; those that the surrogate does not know are left out.
+    """A last fit, wary of uncertainty, with as many components as before or with many.
 
-    Even where fewer would do, as for a Gaussian target: stacking recombines them.
+    Many are kept even where they gain nothing much: stacking recombines them. For a target that is
+    nearly Gaussian in many dimensions they lose, because they have more to fit.
     """
-    process = state.process
-    start = mixture_fit.split(state.fitted.mixture, settings.final_components, rng)
-    mixture = mixture_fit.fit(
-        process, start, rng, draws=32, max_iterations=100, penalty=settings.penalty
-    )
+    few = state.fitted.mixture
+    many = mixture_fit.split(few, settings.final_components, rng)
+    fits = [_wary(state.process, start, settings, rng) for start in (few, many)]
+    best = max(fits, key=lambda fit: fit[0])[1]
+    return replace(state, fitted=best)
+
+
+def _wary(
+    process: Process, start: Mixture, settings: Settings, rng: np.random.Generator
+) -> tuple[float, Fitted]:
+    """The fit from `start` without the components that the surrogate does not know, and its ELBO
+    less the penalty."""
+    mixture = mixture_fit.fit(process, start, rng, rounds=20, penalty=settings.penalty)
     variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
     drop = (variance > settings.largest_variance) | (mixture.weights < 1e-6)
     mixture = mixture_fit.without(mixture, drop)
-    return replace(state, fitted=mixture_fit.evaluated(process, mixture, rng, 256))
+    fitted = mixture_fit.evaluated(process, mixture, rng, 256)
+    spread = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
+    return fitted.elbo - settings.penalty * float(mixture.weights @ spread), fitted
 
 
 def as_surrogate(process: Process) -> Surrogate:

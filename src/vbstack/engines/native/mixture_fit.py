@@ -6,8 +6,10 @@ I and J are exact (`quadrature`); the entropy is a fixed-sample average over shi
 
     H ≈ −Σ_k w_k mean_s log q(μ_k + σ_k ε_ks),
 
-so the whole is smooth and L-BFGS applies. β > 0, in the last fit only, keeps components away from
-where the surrogate does not know (lower confidence bound).
+so the whole is smooth and L-BFGS applies. A long fit would learn its points: q sinks at them and
+rises between. So a fit is a row of short ones, each on new points, and the result the average of
+the later half; that does as well as four times the points. β > 0, in the last fit only, keeps
+components away from where the surrogate does not know (lower confidence bound).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _LARGEST_STEP = 8.0  # of a log weight
+_SHORT = 5  # iterations of a fit with the same points
 
 
 @dataclass(frozen=True)
@@ -55,9 +58,9 @@ class Mixture:
 
     def log_density(self, x: Array) -> Array:
         """log q (n,) at points (n, D)."""
-        logs = _log_components(x, self.means, self.sds) + np.log(self.weights)
-        top = logs.max(axis=1)
-        return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
+        logs = _log_components(x, self.means, self.sds) + np.log(self.weights)[:, None]
+        top = logs.max(axis=0)
+        return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
 
     def draws(self, n: int, rng: np.random.Generator, inflation: float = 1.0) -> Array:
         k = rng.choice(self.size, n, p=self.weights)
@@ -98,23 +101,23 @@ def entropy(
     size, draws, d = points.shape
     x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
     logs = _log_components(x, means, sds)
-    top = logs.max(axis=1)
-    density = np.exp(logs - top[:, None], out=logs)
-    total = density @ weights
+    top = logs.max(axis=0)
+    logs -= top
+    density = np.exp(logs, out=logs)
+    total = weights @ density
     log_q = (top + np.log(total)).reshape(size, draws)
     mean_log = log_q.mean(axis=1)
-    share = np.repeat(weights / draws, draws) / total  # c_n / q(x_n), up to the scale exp(top)
-    ratio = density * share[:, None]
-    d_weights = -mean_log - ratio.sum(axis=0)
-    ratio *= weights  # c_n r_nj
+    density *= np.repeat(weights / draws, draws) / total  # c_n / q(x_n), up to the scale exp(top)
+    d_weights = -mean_log - density.sum(axis=1)
+    ratio = np.multiply(density, weights[:, None], out=density)  # c_n r_jn
     precision = 1 / sds**2
-    mass = ratio.sum(axis=0)[:, None]
-    first = ratio.T @ x
-    second = ratio.T @ np.square(x) - 2 * means * first + means**2 * mass
+    mass = ratio.sum(axis=1)[:, None]
+    first = ratio @ x
+    second = ratio @ np.square(x) - 2 * means * first + means**2 * mass
     d_means = -(first - means * mass) * precision
     d_sds = -(second * precision - mass) / sds
-    # The draws move with their own component: ∇_x log q = Σ_j r_nj (μ_j − x)/σ_j².
-    score = ratio @ (means * precision) - x * (ratio @ precision)
+    # The draws move with their own component: ∇_x log q = Σ_j r_jn (μ_j − x)/σ_j².
+    score = ratio.T @ (means * precision) - x * (ratio.T @ precision)
     score = score.reshape(size, draws, d)
     d_means -= score.sum(axis=1)
     d_sds -= (score * points).sum(axis=1)
@@ -147,11 +150,37 @@ def fit(
     start: Mixture,
     rng: np.random.Generator,
     *,
-    draws: int,
-    max_iterations: int,
+    rounds: int,
     penalty: float = 0.0,
 ) -> Mixture:
-    """The best mixture near `start`, by L-BFGS on means, log scales and log weights."""
+    """The best mixture near `start`: the average of the later half of short fits."""
+    found = []
+    for _ in range(rounds):
+        start = _short_fit(process, start, draws_for(start.size), penalty, rng)
+        found.append(start)
+    return _average(found[rounds // 2 :])
+
+
+def draws_for(size: int) -> int:
+    """Points per component: fewer components need more each."""
+    return int(2 ** np.clip(np.ceil(np.log2(1024 / size)), 5, 8))
+
+
+def _average(mixtures: list[Mixture]) -> Mixture:
+    """Means, log scales and log weights averaged over mixtures of the same components."""
+    logs = np.mean([np.log(mixture.weights) for mixture in mixtures], axis=0)
+    weights = np.exp(logs - logs.max())
+    return Mixture(
+        weights / weights.sum(),
+        np.mean([mixture.means for mixture in mixtures], axis=0),
+        np.exp(np.mean([np.log(mixture.sds) for mixture in mixtures], axis=0)),
+    )
+
+
+def _short_fit(
+    process: Process, start: Mixture, draws: int, penalty: float, rng: np.random.Generator
+) -> Mixture:
+    """A few steps of L-BFGS on means, log scales and log weights, with the same points."""
     size, d = start.means.shape
     points = normal_points(size, draws, d, rng)
     log_weights = np.log(np.maximum(start.weights, 1e-6))
@@ -180,7 +209,7 @@ def fit(
         jac=True,
         method="L-BFGS-B",
         bounds=list(zip(lower.ravel(), upper.ravel(), strict=True)),
-        options={"maxiter": max_iterations, "ftol": 1e-6, "gtol": 1e-4, "maxcor": 10},
+        options={"maxiter": _SHORT, "ftol": 1e-6, "gtol": 1e-4},
     )
     return unpacked(result.x)
 
@@ -234,12 +263,12 @@ def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:
 
 
 def _log_components(x: Array, means: Array, sds: Array) -> Array:
-    """log N(x_n; μ_j, σ_j) (n, K), by matrix products around the components' middle."""
+    """log N(x_n; μ_j, σ_j) (K, n), by matrix products around the components' middle."""
     origin = means.mean(axis=0)
     x, means = x - origin, means - origin
     precision = 1 / sds**2
-    logs = x @ (means * precision).T
-    logs -= 0.5 * (np.square(x) @ precision.T)
-    logs -= 0.5 * (means**2 * precision).sum(axis=1) + np.log(sds).sum(axis=1)
-    logs -= 0.5 * means.shape[1] * _LOG_2PI
+    constant = 0.5 * (means**2 * precision).sum(axis=1) + np.log(sds).sum(axis=1)
+    logs = (means * precision) @ x.T
+    logs -= (0.5 * precision) @ np.square(x).T
+    logs -= (constant + 0.5 * means.shape[1] * _LOG_2PI)[:, None]
     return np.asarray(logs)
