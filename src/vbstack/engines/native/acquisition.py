@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 
 from vbstack.engines.native.gp import JITTER, Process, kernel_between
 from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.engines.native.space import within_reach
+from vbstack.transform import Transform
 
 Array = NDArray[np.float64]
 
@@ -38,10 +40,10 @@ class Candidates:
         cls,
         process: Process,
         mixture: Mixture,
-        limits: tuple[Array, Array],
+        map_: Transform,
         rng: np.random.Generator,
     ) -> Candidates:
-        points = _proposals(process, mixture, limits, rng)
+        points = within_reach(map_, _proposals(process, mixture, rng))
         mean, variance = process.predict(points)
         return cls(points, mixture.log_density(points), mean, variance, process.whitened(points))
 
@@ -77,9 +79,7 @@ class Candidates:
         )
 
 
-def _proposals(
-    process: Process, mixture: Mixture, limits: tuple[Array, Array], rng: np.random.Generator
-) -> Array:
+def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
     """Half from the mixture (inflated up to three times), a quarter each from its Gaussian moments
     and from around the best evaluations."""
     half, quarter = CANDIDATES // 2, CANDIDATES // 4
@@ -91,4 +91,4 @@ def _proposals(
     best = np.argsort(process.data.values)[-max(3, len(process.data.values) // 5) :]
     around = process.data.inputs[rng.choice(best, quarter)]
     around = around + rng.standard_normal((quarter, d)) * np.sqrt(np.diag(covariance)) * 0.3
-    return np.clip(np.vstack([*near, wide, around]), *limits)
+    return np.vstack([*near, wide, around])

@@ -20,6 +20,7 @@ from scipy.optimize import minimize
 Array = NDArray[np.float64]
 
 JITTER = 1e-4  # variance added to every value
+_DEPTH = 20.0  # nats per dimension below the best, beyond which values are compressed
 _SHAPING = 0.05  # sd of the extra noise per nat that a point lies below the shaping threshold
 _DEGREES = 3.0  # of the Student-t priors
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -36,8 +37,22 @@ class Data:
     @classmethod
     def of(cls, inputs: Array, values: Array) -> Data:
         """Points far below the best get noise of their own, so that they do not bend the rest."""
+        values = compressed(values, float(values.max()), inputs.shape[1])
         depth = values.max() - values - 10 * inputs.shape[1]
         return cls(inputs, values, JITTER + np.square(_SHAPING * np.maximum(0, depth)))
+
+
+def compressed(values: Array, top: float, dimension: int) -> Array:
+    """Values with the depth below `top` beyond c = 20 D nats made logarithmic, c (1 + log depth/c).
+
+    A stationary kernel cannot follow both the posterior and a cliff of a million nats; there is no
+    mass down there, and all that matters is that it is low.
+    """
+    limit = _DEPTH * dimension
+    depth = top - values
+    return np.asarray(
+        top - np.where(depth > limit, limit * (1 + np.log(np.maximum(depth, limit) / limit)), depth)
+    )
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ Array = NDArray[np.float64]
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
 _ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
+_LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
 _GROWTH_GAIN = 0.005  # nats that more components must bring
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
@@ -183,11 +184,19 @@ def _first_points(
 def _first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
     data = evaluated.seen_from(map_)
     process = gp.fit(data, [gp.first_guess(data)], 50)
-    order = np.argsort(data.values)[::-1]
-    means = data.inputs[order[:2]]
-    mixture = Mixture(np.array([0.5, 0.5]), means, np.full(means.shape, 0.1))
-    mixture = mixture_fit.fit(process, mixture, rng, rounds=4)
-    return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
+    return State(map_, process, _fitted(process, _at_the_top(process), rng))
+
+
+def _at_the_top(process: Process) -> Mixture:
+    """Two narrow components at the two best points."""
+    means = process.data.inputs[np.argsort(process.data.values)[:-3:-1]]
+    sds = np.minimum(0.1, 0.3 * process.lengths)
+    return Mixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
+
+
+def _fitted(process: Process, start: Mixture, rng: np.random.Generator) -> Fitted:
+    mixture = mixture_fit.fit(process, start, rng, rounds=_ROUNDS)
+    return mixture_fit.evaluated(process, mixture, rng)
 
 
 def _evaluate_more(
@@ -195,12 +204,14 @@ def _evaluate_more(
 ) -> None:
     """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
-    candidates = Candidates.of(process, mixture, space.search_limits(state.map_), rng)
+    candidates = Candidates.of(process, mixture, state.map_, rng)
     for left in range(count, 0, -1):
         point = candidates.best(process, mixture, rng)
-        value = evaluated.add(state.map_.inverse(point[None])[0])
-        value += float(state.map_.log_jacobian(point[None])[0])
+        seen = evaluated.add(state.map_.inverse(point[None])[0])
+        seen += float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
+            top = max(seen, float(process.data.values.max()))
+            value = float(gp.compressed(np.array(seen), top, point.size))
             candidates = candidates.including(process, point, value)
             process = process.including(point, value)
 
@@ -216,8 +227,9 @@ def _refitted(
     if not warming and iteration % 5 in (0, 3):
         starts.append(gp.gaussian_guess(data, *state.fitted.mixture.moments()))
     process = gp.fit(data, starts, 30)
-    mixture = mixture_fit.fit(process, state.fitted.mixture, rng, rounds=_ROUNDS)
-    fitted = mixture_fit.evaluated(process, mixture, rng)
+    fitted = _fitted(process, state.fitted.mixture, rng)
+    if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
+        fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
     if not warming and fitted.elbo_sd < 1.0:
         fitted = _grown(process, fitted, int(len(data.values) ** (2 / 3)), rng)
     return State(state.map_, process, fitted)
@@ -229,8 +241,7 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
     if size <= fitted.mixture.size:
         return fitted
     mixture = mixture_fit.split(fitted.mixture, size, rng)
-    mixture = mixture_fit.fit(process, mixture, rng, rounds=_ROUNDS)
-    more = mixture_fit.evaluated(process, mixture, rng)
+    more = _fitted(process, mixture, rng)
     return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
 
 

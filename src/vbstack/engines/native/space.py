@@ -13,6 +13,7 @@ from vbstack.transform import PROBIT, UNBOUNDED, Link, Transform
 
 Array = NDArray[np.float64]
 
+_REACH = 2.5  # half the width of the box that is searched, in widths of the plausible box
 _SMALLEST = 1e-3  # a parameter's plausible box is kept this share of its range away from a bound
 
 
@@ -40,10 +41,11 @@ def unit_box(problem: Problem) -> Transform:
     )
 
 
-def search_limits(map_: Transform) -> tuple[Array, Array]:
-    """A box (in the run's space) around the plausible box, widened to five times its size."""
-    corners = np.abs(np.linalg.inv(map_.rotation * map_.scale)) @ np.full(map_.dimension, 2.5)
-    return -corners, corners
+def within_reach(map_: Transform, points: Array) -> Array:
+    """Points (n, D) of the run's space, moved into a box five times as wide as the plausible one."""
+    to_box = (map_.rotation * map_.scale).T
+    reach = np.clip(points @ to_box, -_REACH, _REACH)
+    return np.asarray(np.linalg.solve(to_box.T, reach.T).T)
 
 
 def whitened(map_: Transform, mixture: Mixture) -> Transform:
