@@ -39,6 +39,9 @@ _ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
 _GROWTH_GAIN = 0.005  # nats that more components must bring
+_MISFIT = (
+    3.0  # by which J is enlarged at the end: no log density is a draw of the surrogate's prior
+)
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
 
@@ -120,9 +123,10 @@ def run_native(
         sds=mixture.sds,
         transform=state.map_,
         log_joint=quadrature.integrals(process, mixture.means, mixture.sds)[0][None],
-        log_joint_covariance=quadrature.covariance(process, mixture.means, mixture.sds)[None],
+        log_joint_covariance=_MISFIT
+        * quadrature.covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
-        elbo_sd=state.fitted.elbo_sd,
+        elbo_sd=float(np.sqrt(_MISFIT)) * state.fitted.elbo_sd,
         converged=settled,
         noise_level=0,
         names=tuple(problem.names),

@@ -42,7 +42,7 @@ def unit_box(problem: Problem) -> Transform:
 
 
 def within_reach(map_: Transform, points: Array) -> Array:
-    """Points (n, D) of the run's space, moved into a box five times as wide as the plausible one."""
+    """Points (n, D) of the run's space, moved into a box five times the plausible one."""
     to_box = (map_.rotation * map_.scale).T
     reach = np.clip(points @ to_box, -_REACH, _REACH)
     return np.asarray(np.linalg.solve(to_box.T, reach.T).T)
