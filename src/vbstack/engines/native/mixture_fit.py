@@ -163,7 +163,7 @@ def fit(
 
 def draws_for(size: int) -> int:
     """Points per component: fewer components need more each."""
-    return int(2 ** np.clip(np.ceil(np.log2(1024 / size)), 5, 8))
+    return int(2 ** np.clip(np.ceil(np.log2(512 / size)), 5, 8))
 
 
 def _average(mixtures: list[Mixture]) -> Mixture:
