@@ -214,8 +214,8 @@ def tasks(arguments: argparse.Namespace, problem: str) -> list[Task]:
     with_surrogate = [i for i, run in enumerate(runs) if run.surrogate is not None]
     rng = np.random.default_rng(0)
     found = []
-    for size in (size for size in arguments.sizes if size < len(runs)):
-        for repeat in range(arguments.subsets):
+    for size in (size for size in arguments.sizes if size <= len(runs)):
+        for repeat in range(arguments.subsets if size < len(runs) else 1):
             subset = rng.choice(len(runs), size, replace=False)
             if not set(subset) & set(with_surrogate):
                 subset[0] = rng.choice(with_surrogate)

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal
 
 from benchmarks import multisensory
+from benchmarks.metrics import metrics, of_draws
 from benchmarks.multisensory_model import BOX, Session, read_session, simulated
 from benchmarks.multisensory_truth import draws_of, integrate, moments_of
 from benchmarks.neuronal_noise import Noise, Whitener
@@ -21,6 +22,7 @@ from benchmarks.neuronal_recording import (
     stimulus_changes,
 )
 from benchmarks.reference import REFERENCES, Reference
+from benchmarks.targets import TARGETS
 
 
 def test_prior_is_pyvbmc_spline_trapezoid() -> None:
@@ -156,3 +158,23 @@ def test_a_reference_survives_its_file(tmp_path: Path) -> None:
     few = stored.sample(100, np.random.default_rng(0))
     assert len(np.unique(few, axis=0)) == 100
     assert len(stored.sample(len(stored.draws) + 5, np.random.default_rng(0))) > len(stored.draws)
+
+
+@pytest.mark.parametrize("name", sorted(TARGETS))
+def test_closed_form_targets_agree_with_their_own_draws(name: str) -> None:
+    target = TARGETS[name]()
+    truth = target.reference
+    assert truth is not None
+    draws = target.sample(40_000, np.random.default_rng(0))
+    spread = np.sqrt(np.diag(truth.covariance))
+    np.testing.assert_allclose((draws.mean(axis=0) - truth.mean) / spread, 0, atol=0.03)
+    found = metrics(of_draws(draws, 0.0), truth)
+    assert found.mmtv < 0.03
+    assert found.gskl < 0.01
+    # E_p[g/p] = 1/Z for any normalised g within the support: here the uniform density on a box.
+    half = 0.25 * np.minimum(spread, 1.0)
+    inside = np.all(np.abs(draws - truth.mean) < half, axis=1)
+    if inside.sum() > 50:  # in two and three dimensions
+        density = np.exp(target.log_densities(draws[inside]))
+        estimate = (1 / density).sum() / np.prod(2 * half) / len(draws)
+        assert estimate == pytest.approx(1.0, abs=4 / np.sqrt(inside.sum()))
