@@ -6,10 +6,11 @@ PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint docs browser bench paper paper-smoke runs clean
+.PHONY: help demo demo-pyvbmc test lint docs browser bench paper paper-smoke runs clean
 
 help:
 	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
+	@echo "make demo-pyvbmc  the same with pyvbmc as the engine (minutes)"
 	@echo "make test   run the tests"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
@@ -31,6 +32,9 @@ $(PEERS)/.ready: pyproject.toml constraints.txt
 
 demo: $(VENV)/.ready
 	$(VENV)/bin/python -m examples.demo
+
+demo-pyvbmc: $(VENV)/.ready
+	$(VENV)/bin/python -m examples.demo pyvbmc
 
 test: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest -n auto

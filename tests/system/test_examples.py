@@ -104,7 +104,7 @@ def test_old_pickles_are_imported_by_the_example_and_by_the_command(tmp_path):
 
 
 def test_the_demo_prints_its_summary_and_draws_its_figure(tmp_path, capsys):
-    figure = demo.main(tmp_path, 1, options=SHORT, progress=False, screen=ANY)
+    figure = demo.main(tmp_path, 2, progress=False, screen=ANY)
     assert "True log evidence  2.9957" in capsys.readouterr().out
     assert figure.stat().st_size > 50_000
 
