@@ -30,10 +30,11 @@ TRUTH_DRAWS = 4000  # of a stack, at which the true log density is evaluated
 ADAM_SIZE, ADAM_SUBSETS = 10, 5
 SLOW = ("neuronal",)  # problems whose log density is too slow for the Monte Carlo truth
 METHODS: dict[str, dict[str, str]] = {
-    "naive": {"weights": "naive"},
-    "runs": {"weights": "runs"},
-    "all": {"weights": "all"},
-    "adam": {"weights": "all", "solver": "adam"},
+    "naive": {"weights": "naive", "evaluations": "own"},
+    "runs": {"weights": "runs", "evaluations": "own"},
+    "all": {"weights": "all", "evaluations": "own"},
+    "pooled": {"weights": "all", "evaluations": "pooled"},  # noisy problems; not in the paper
+    "adam": {"weights": "all", "solver": "adam", "evaluations": "own"},
 }
 
 
@@ -120,8 +121,13 @@ def rows_of(task: Task, count: int) -> list[dict[str, Any]]:
     for method, options in METHODS.items():
         if method == "adam" and (size != ADAM_SIZE or index >= ADAM_SUBSETS):
             continue
+        if method == "pooled" and not target_of(case).noise_sd:
+            continue
         posterior = stack(chosen, seed=index, **options)  # type: ignore[arg-type]
-        scores = _scores(of_stack(posterior, posterior.evidence.raw), truth_of(case))
+        e = posterior.evidence
+        scores = _scores(
+            of_stack(posterior, e.raw if e.pooled is None else e.pooled), truth_of(case)
+        )
         rows.append({**_head(task, method), **scores, **_evidence(case, posterior, index)})
     return rows
 
@@ -168,6 +174,8 @@ def _evidence(case: Case, posterior: StackedPosterior, seed: int) -> dict[str, f
         "expected_log_joint": e.expected_log_joint,
         "gap": e.gap,
     }
+    if e.pooled_elbo is not None:
+        values["pooled_elbo"] = e.pooled_elbo
     if case.problem not in SLOW:
         draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])  # type: ignore[arg-type]
         true = float(target_of(case).log_densities(draws).mean())
