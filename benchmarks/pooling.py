@@ -65,7 +65,8 @@ def usable_runs(problem: str, archives: str) -> tuple[Run, ...]:
     else:
         runs = load_runs(folder / f"{problem}.npz")
     if PROBLEMS[problem]().noise_sd == 0:
-        runs = load_runs(folder / f"{problem}_surrogates.npz") + runs
+        kept = load_runs(folder / f"{problem}_surrogates.npz")
+        runs = list({run.seed: run for run in [*runs, *kept]}.values())
     return tuple(runs[index] for index in screen(runs)[0])
 
 
