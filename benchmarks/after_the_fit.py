@@ -1,7 +1,7 @@
 """What a user waits for after a fit: `python -m benchmarks.after_the_fit`.
 
 Wall seconds of `diagnostics` of a stack of twenty runs and of the HTML report of a stack of ten,
-medians over repetitions; the first `diagnostics` of a process, imports included, is not counted.
+medians over repetitions; the first of each in a process, imports included, is not counted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def runs_of(problem: str, count: int) -> list[Run]:
 
 
 def seconds(work: Callable[[], object], repetitions: int) -> float:
-    """Median wall time of `work`."""
+    """Median wall time of `work`, after a first time that does not count."""
+    work()
     taken = []
     for _ in range(repetitions):
         begun = time.perf_counter()

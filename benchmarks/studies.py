@@ -103,7 +103,9 @@ def _baseline_row(task: tuple[Case, str, int], limit: int | None) -> dict[str, A
 
 def peer_study(case: Case, folder: Path, count: int) -> Path:
     """Subsets of ten runs stacked by pyvbmc's SVBMC, which needs torch."""
-    rows = [protocol.peer_row(case, protocol.ADAM_SIZE, index) for index in range(count)]
+    available = protocol.subsets(len(protocol.filtered(case).runs), protocol.ADAM_SIZE)
+    indices = range(min(count, len(available)))
+    rows = [protocol.peer_row(case, protocol.ADAM_SIZE, index) for index in indices]
     return _write(folder / f"peers_{case.problem}.json", {"problem": case.problem, "rows": rows})
 
 

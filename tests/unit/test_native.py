@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime
 from vbstack import Problem, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
-from vbstack.engines.native import gp, mixture_fit, quadrature, space
+from vbstack.engines.native import gp, loop, mixture_fit, quadrature, space
 from vbstack.engines.native.acquisition import Candidates
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
@@ -90,7 +90,7 @@ def test_the_entropy_of_one_gaussian_is_known():
     points = mixture_fit.normal_points(1, 512, 2, np.random.default_rng(0))
     sds = np.array([[0.3, 2.0]])
     found = mixture_fit.entropy(np.ones(1), np.zeros((1, 2)), sds, points)[0]
-    assert found == pytest.approx(np.log(2 * np.pi * np.e) + np.log(0.6), abs=1e-2)
+    assert found == pytest.approx(np.log(2 * np.pi * np.e) + np.log(0.6), abs=1e-10)
 
 
 def test_one_more_point_by_a_rank_one_step_equals_refactorisation(process, mixture):
@@ -147,6 +147,37 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
     np.testing.assert_allclose(covariance, covariance[0, 0] * np.eye(2), atol=1e-12)
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(new.forward(old.inverse(x)), x @ step.T, atol=1e-12)
+    moved = space.moved(mixture, old, new)
+    np.testing.assert_allclose(moved.moments()[0], mixture.moments()[0] @ step.T, atol=1e-12)
+    for before, after in zip(mixture.sds, moved.sds, strict=True):
+        expected = np.diag(step @ np.diag(before**2) @ step.T)
+        np.testing.assert_allclose(after**2, expected, rtol=1e-12)
+
+
+def test_hyperparameters_move_with_the_space(mixture):
+    old = space.unit_box(target(2))
+    new = space.whitened(old, mixture)
+    h = np.array([-1.0, 0.3, 1.2, -2.0, 0.1, -0.3, -0.5, 0.8])
+    moved = space.moved_hyperparameters(h, old, new)
+    back = space._step(new, old)
+    for axis in np.eye(2):  # along each new axis the kernel is the old one
+        near, far = (axis[None] * t for t in (0.0, 0.4))
+        expected = gp.kernel_between(h, near @ back.T, far @ back.T)
+        np.testing.assert_allclose(gp.kernel_between(moved, near, far), expected)
+    centre = moved[4:6][None]
+    np.testing.assert_allclose(gp.mean_at(moved, centre), gp.mean_at(h, centre @ back.T))
+
+
+def test_settling_is_judged_in_one_space(mixture):
+    old = space.unit_box(target(2))
+    new = space.whitened(old, mixture)
+    before = loop.State(old, None, mixture_fit.Fitted(mixture, 1.0, 0.01))
+    moved = mixture_fit.Fitted(space.moved(mixture, old, new), 1.01, 0.01)
+    assert loop._is_small(before, loop.State(new, None, moved), 0.05)
+    elsewhere = Mixture(mixture.weights, mixture.means + 1.0, mixture.sds)
+    assert not loop._is_small(
+        before, loop.State(old, None, mixture_fit.Fitted(elsewhere, 1.0, 0.01)), 0.05
+    )
 
 
 CENTRE, SPREAD = np.array([1.0, -0.5, 2.0]), np.array([0.5, 1.0, 0.3])
@@ -210,6 +241,8 @@ def test_evaluations_known_beforehand_are_used(finished):
     known = Recorder(target(), 5, Journal(), precomputed=_entries(finished, 20))
     run = run_native(target(), np.zeros(3), 5, known, {"max_fun_evals": 40})
     assert len(run.evaluations.values) == 40
+    assert len(np.unique(run.evaluations.x, axis=0)) == 40
+    assert run.surrogate.values.size == 40
     np.testing.assert_array_equal(run.evaluations.x[:20], finished.evaluations.x[:20])
     posterior = stack([run], screen=Screen(require_converged=False, max_variance=np.inf))
     assert np.isfinite(posterior.evidence.raw)
@@ -279,6 +312,51 @@ def test_points_out_of_reach_are_moved_into_the_box(mixture):
     moved = map_.inverse(space.within_reach(map_, np.array([[1e6, -1e6], [0.01, 0.02]])))
     assert (np.abs(moved[0] - [0, 1]) <= [5.0 + 1e-9, 25.0 + 1e-9]).all()
     np.testing.assert_allclose(moved[1], map_.inverse(np.array([[0.01, 0.02]]))[0])
+
+
+def beta(x):
+    return float(3 * np.log1p(-x[0]) + np.log(4))
+
+
+def bounded(low=0.1, high=0.9):
+    return Problem(
+        log_density=beta,
+        lower_bounds=[0.0],
+        upper_bounds=[1.0],
+        plausible_lower_bounds=[low],
+        plausible_upper_bounds=[high],
+        names=("rate",),
+    )
+
+
+def test_one_bounded_parameter_with_its_mass_at_the_bound():
+    run = run_native(bounded(), np.array([0.5]), 3, Recorder(bounded(), 3, Journal()), {})
+    assert run.converged
+    assert run.elbo == pytest.approx(0.0, abs=0.03)
+    assert len(np.unique(run.evaluations.x)) == len(run.evaluations.x)
+    mean, _ = stack([run], weights="naive").moments()
+    assert mean[0] == pytest.approx(0.2, abs=0.01)
+
+
+def test_what_cannot_be_run_is_refused_with_its_name():
+    with pytest.raises(ValueError, match="not within the hard bounds"):
+        run_native(bounded(), np.array([0.0]), 0, Recorder(bounded(), 0, Journal()), {})
+    narrow = bounded(0.0, 1e-4)
+    with pytest.raises(ValueError, match="plausible box of rate"):
+        run_native(narrow, np.array([0.5]), 0, Recorder(narrow, 0, Journal()), {})
+    for option, value in (("fun_eval_start", 1), ("max_fun_evals", 0), ("final_components", 0)):
+        with pytest.raises(ValueError, match=f"{option}={value}"):
+            native_options({option: value})
+
+
+def test_the_budget_is_kept_however_small():
+    assert len(native_options({"max_fun_evals": 7}).evaluations.values) == 7
+    few = native_options({"max_fun_evals": 30, "final_components": 2})
+    assert len(few.evaluations.values) == 30
+
+
+def native_options(options):
+    return run_native(target(), np.zeros(3), 5, Recorder(target(), 5, Journal()), options)
 
 
 def test_engines_by_name_and_options_that_do_not_exist():

@@ -27,8 +27,9 @@ _ROUNDS, _PERTURBATIONS = 3, 24
 
 @dataclass(frozen=True)
 class Candidates:
-    """Points (m, D), log q, mean and variance there, and L⁻¹ k(X, points) (n, m)."""
+    """Points (m, D) of the space `map_`, log q, mean, variance there, L⁻¹ k(X, points) (n, m)."""
 
+    map_: Transform
     points: Array
     log_q: Array
     mean: Array
@@ -45,7 +46,8 @@ class Candidates:
     ) -> Candidates:
         points = within_reach(map_, _proposals(process, mixture, rng))
         mean, variance = process.predict(points)
-        return cls(points, mixture.log_density(points), mean, variance, process.whitened(points))
+        log_q = mixture.log_density(points)
+        return cls(map_, points, log_q, mean, variance, process.whitened(points))
 
     def best(self, process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
         """The point (D,) of highest a, after a local search."""
@@ -55,7 +57,7 @@ class Candidates:
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
         for round_ in range(_ROUNDS):
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
-            near = point + steps
+            near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
             scores = np.log(variance) + mean + mixture.log_density(near)
             place = int(np.argmax(scores))
@@ -70,9 +72,11 @@ class Candidates:
         known = max(before.variance + JITTER - float(row @ row), JITTER)
         kernel = kernel_between(before.hyperparameters, point[None], self.points)[0]
         shared = kernel - row @ self.whitened
+        chosen = np.all(self.points == point, axis=1)  # an exact value is not asked for twice
         return Candidates(
+            self.map_,
             self.points,
-            self.log_q,
+            np.where(chosen, -np.inf, self.log_q),
             self.mean + shared * ((value - mean) / known),
             np.maximum(self.variance - shared**2 / known, 1e-12),
             np.vstack([self.whitened, shared / np.sqrt(known)]),

@@ -1,9 +1,10 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
     repeat: evaluate five points (acquisition) · refit the surrogate (gp) · refit the mixture
-            (mixture_fit) · after warm-up, whiten the space if that raises the ELBO (space)
-    until:  ELBO, its sd and the moments have settled
-    end:    fifty components, kept away from where the surrogate is uncertain
+            (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
+            likely (space)
+    until:  ELBO, its sd and the mean have settled
+    end:    up to fifty components, kept away from where the surrogate is uncertain
 
 A run only has to be right about the region it covers, and to know its own error: stacking chooses
 the weights. Everything is deterministic given the start and the seed.
@@ -67,7 +68,23 @@ class Settings:
         if unknown:
             raise ValueError(f"the native engine has no option {unknown}; it has {sorted(known)}")
         settings = cls(**options)
-        return replace(settings, max_fun_evals=settings.max_fun_evals or 50 * (dimension + 2))
+        if settings.max_fun_evals is None:
+            settings = replace(settings, max_fun_evals=50 * (dimension + 2))
+        settings.check()
+        return settings
+
+    def check(self) -> None:
+        for name, least in (
+            *(("fun_eval_start", 2), ("fun_evals_per_iter", 1), ("final_components", 1)),
+            *(("max_fun_evals", 2), ("max_iter", 1), ("settled_iterations", 1)),
+        ):
+            if getattr(self, name) < least:
+                raise ValueError(f"option {name}={getattr(self, name)}: at least {least} is needed")
+
+    @property
+    def budget(self) -> int:
+        assert self.max_fun_evals is not None  # `of` filled it in
+        return self.max_fun_evals
 
 
 @dataclass(frozen=True)
@@ -97,9 +114,14 @@ class Evaluated:
         return value
 
     def seen_from(self, map_: Transform) -> Data:
-        """Inputs in the run's space and values with the log-Jacobian of its map."""
-        u = map_.forward(np.array(self.x))
-        return Data.of(u, np.array(self.values) + map_.log_jacobian(u))
+        """Inputs in the run's space and values with the log-Jacobian of its map.
+
+        A point on a hard bound has no place there, and is left out.
+        """
+        x = np.array(self.x)
+        inside = map_.link.inside(x)
+        u = map_.forward(x[inside])
+        return Data.of(u, np.array(self.values)[inside] + map_.log_jacobian(u))
 
     def __len__(self) -> int:
         return len(self.x)
@@ -112,6 +134,10 @@ def run_native(
     if problem.noisy:
         raise ValueError("the native engine is for log densities without noise; use pyvbmc")
     settings = Settings.of(options, problem.dimension)
+    if not space.unit_box(problem).link.inside(start[None])[0]:
+        raise ValueError(
+            f"the start {start.tolist()} is not within the hard bounds; move it inside"
+        )
     begun = time.perf_counter()
     with threadpool_limits(1):
         state, settled = _explore(problem, start, seed, recorder, settings)
@@ -151,18 +177,16 @@ def _explore(
     rng = np.random.default_rng([seed, 3])
     evaluated = Evaluated(recorder)
     map_ = space.unit_box(problem)
-    for point in _first_points(problem, start, rng, settings.fun_eval_start):
-        evaluated.add(point)
+    _evaluate_first(problem, start, evaluated, rng, settings)
     history: list[State] = []
     recorder.observe = lambda: (len(history), history[-1].fitted.elbo if history else None)
     best: list[float] = []
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
     state = _first_state(evaluated, map_, rng)
-    budget = int(settings.max_fun_evals or 0)
-    while len(evaluated) < budget and len(history) < settings.max_iter:
-        count = min(settings.fun_evals_per_iter, budget - len(evaluated))
+    while len(evaluated) < settings.budget and len(history) < settings.max_iter:
+        count = min(settings.fun_evals_per_iter, settings.budget - len(evaluated))
         _evaluate_more(state, evaluated, rng, count)
-        best.append(max(evaluated.values))
+        best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
         state = _refitted(state, evaluated, rng, warming, len(history))
@@ -177,12 +201,22 @@ def _explore(
     return state, False
 
 
-def _first_points(
-    problem: Problem, start: Array, rng: np.random.Generator, count: int
-) -> list[Array]:
+def _evaluate_first(
+    problem: Problem,
+    start: Array,
+    evaluated: Evaluated,
+    rng: np.random.Generator,
+    settings: Settings,
+) -> None:
+    """The start and points uniform in the plausible box, as far as they are not known yet."""
     lower = np.asarray(problem.plausible_lower_bounds, dtype=float)
     upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
-    return [start, *rng.uniform(lower, upper, (count - 1, problem.dimension))]
+    others = rng.uniform(lower, upper, (settings.fun_eval_start - 1, problem.dimension))
+    known = {tuple(x) for x in evaluated.x}
+    wanted = min(settings.fun_eval_start, settings.budget)
+    for point in (start, *others):
+        if len(evaluated) < wanted and tuple(point) not in known:
+            evaluated.add(point)
 
 
 def _first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
@@ -271,34 +305,34 @@ def _settled(history: list[State], settings: Settings) -> bool:
     if len(history) <= window:
         return False
     small = [
-        _is_small(before.fitted, after.fitted, settings.tolerance)
+        _is_small(before, after, settings.tolerance)
         for before, after in zip(history[-window - 1 : -1], history[-window:], strict=True)
     ]
     return small[-1] and sum(small) >= 0.8 * window
 
 
-def _is_small(before: Fitted, after: Fitted, tolerance: float) -> bool:
+def _is_small(before: State, after: State, tolerance: float) -> bool:
     """Small change of the ELBO, small sd, small shift of the mean in units of the spread."""
-    (mean, covariance), (old_mean, _) = after.mixture.moments(), before.mixture.moments()
-    shift = np.abs(mean - old_mean) / np.sqrt(np.diag(covariance))
+    mean, covariance = after.fitted.mixture.moments()
+    moved = space.moved(before.fitted.mixture, before.map_, after.map_)
+    shift = np.abs(mean - moved.moments()[0]) / np.sqrt(np.diag(covariance))
     return bool(
-        abs(after.elbo - before.elbo) < tolerance
-        and after.elbo_sd < 3 * tolerance
+        abs(after.fitted.elbo - before.fitted.elbo) < tolerance
+        and after.fitted.elbo_sd < 3 * tolerance
         and shift.max() < 3 * tolerance
     )
 
 
 def _final(state: State, settings: Settings, rng: np.random.Generator) -> State:
-    """A last fit, wary of uncertainty, with as many components as before or with many.
+    """A last fit, wary of uncertainty: with as many components as before, or with many if better.
 
-    Many are kept even where they gain nothing much: stacking recombines them. For a target that is
-    nearly Gaussian in many dimensions they lose, because they have more to fit.
+    For a target that is nearly Gaussian in many dimensions many are worse: there is more to fit.
     """
-    few = state.fitted.mixture
-    many = mixture_fit.split(few, settings.final_components, rng)
-    fits = [_wary(state.process, start, settings, rng) for start in (few, many)]
-    best = max(fits, key=lambda fit: fit[0])[1]
-    return replace(state, fitted=best)
+    starts = [state.fitted.mixture]
+    if settings.final_components > starts[0].size:
+        starts.append(mixture_fit.split(starts[0], settings.final_components, rng))
+    fits = [_wary(state.process, start, settings, rng) for start in starts]
+    return replace(state, fitted=max(fits, key=lambda fit: fit[0])[1])
 
 
 def _wary(

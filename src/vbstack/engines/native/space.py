@@ -26,8 +26,14 @@ def unit_box(problem: Problem) -> Transform:
     low = np.asarray(problem.plausible_lower_bounds, dtype=float)
     high = np.asarray(problem.plausible_upper_bounds, dtype=float)
     with np.errstate(invalid="ignore"):
-        low = np.where(bounded, np.maximum(low, lower + _SMALLEST * span), low)
-        high = np.where(bounded, np.minimum(high, upper - _SMALLEST * span), high)
+        ends_of_range = lower + _SMALLEST * span, upper - _SMALLEST * span
+        low, high = (np.where(bounded, np.clip(x, *ends_of_range), x) for x in (low, high))
+    empty = np.flatnonzero(low >= high)
+    if empty.size:
+        raise ValueError(
+            f"the plausible box of {problem.names[int(empty[0])]} is within {_SMALLEST:.0e} of its "
+            f"range from a hard bound; widen the box or narrow the hard bounds"
+        )
     ends = link.forward(np.array([low, high]))
     d = problem.dimension
     return Transform(
