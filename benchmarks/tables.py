@@ -95,7 +95,7 @@ def _scores(problem: str, result: dict[str, Any], rows: list[dict[str, Any]]) ->
         f"Log evidence {result['log_evidence']:.4f} (± {result['log_evidence_sd']:.1g}); "
         f"{result['filter']['remaining']} archived runs pass the filters, {result['subsets']} "
         f"subsets of each size (one of all of them). {result['true_draws']['number']} draws from "
-        f"the truth itself have an MMTV of {result['true_draws']['mmtv']:.2g}, by kernel densities.",
+        f"the truth itself have an MMTV of {result['true_draws']['mmtv']:.2g} by kernel densities.",
         "",
         "| | ΔLML | MMTV | GsKL |",
         "|---|---|---|---|",

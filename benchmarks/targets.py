@@ -7,7 +7,8 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     at_a_bound()    Beta(1, 4), Beta(5, 1) and Beta(2, 2) on [0, 1]: most mass at a hard bound
     student_t()     three dimensions, ν = 4, correlation 0.6
 
-Two more were chosen after the native engine was finished, and nothing was changed for them:
+Two more were chosen after the native engine had been tuned on those, and its settings were not
+changed for them:
 
     funnel()        v ~ N(0, 1), x2 and x3 | v ~ N(0, exp(v)) (after Neal 2003)
     two_modes()     five dimensions, Gaussians of sd 0.5 and 1 with weights 0.3 and 0.7, 5.6 apart

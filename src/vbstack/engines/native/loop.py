@@ -350,7 +350,7 @@ def _wary(
 
 
 def as_surrogate(process: Process) -> Surrogate:
-    """The process as the arrays that a run keeps."""
+    """The process as the arrays that a run keeps; very low values are compressed (`gp`)."""
     h, d = process.hyperparameters, process.dimension
     return Surrogate(
         inputs=process.data.inputs,
