@@ -179,21 +179,23 @@ def corrections(
 ) -> Corrections:
     """Both corrections on common draws; p is known through the process only.
 
-    Importance ratios are cut at √n times their mean (Ionides 2008). The second-order term is an
-    expectation over what is not known: half of it counts as error, as does half of Stein's.
+    Importance ratios are cut at √n times their median (Ionides 2008 has the mean, which a single
+    draw beyond the evaluations, where the process makes its values up, can raise at will). The
+    second-order term is an expectation over what is not known: half of it counts as error, as does
+    half of Stein's.
     """
     link = mixture.links[0]
     x = mixture.sample(weights, CORRECTION_DRAWS, rng)
     y = link.forward(x)
     mean, variance = pooled.predict(y)
     log_ratio = mean - mixture.log_density(x, weights) - link.log_jacobian(y)
-    ratio = np.exp(log_ratio - log_ratio.max())
-    ratio = np.minimum(ratio, np.sqrt(len(ratio)) * ratio.mean())
-    known = float(np.log(ratio.mean()) + log_ratio.max() - log_ratio.mean())
+    relative = log_ratio - np.median(log_ratio)
+    ratio = np.exp(np.minimum(relative, 0.5 * np.log(relative.size)))
+    known = float(np.log(ratio.mean()) - relative.mean())
     share = ratio / ratio.sum()
     common, gained = pooled.average(y, share)
     unknown = 0.5 * max(0.0, float(share @ variance) - common)
-    monte_carlo = np.std(ratio / ratio.mean() - log_ratio) / np.sqrt(len(ratio))
+    monte_carlo = np.std(ratio / ratio.mean() - relative) / np.sqrt(relative.size)
     sd = np.sqrt((0.5 * gained) ** 2 + (0.5 * unknown) ** 2 + monte_carlo**2)
     return Corrections(SELECTION_SHARE * gained, known + unknown, float(sd))
 
