@@ -10,6 +10,7 @@ from benchmarks.make_runs import ARCHIVES
 from benchmarks.problems import PROBLEMS
 from tests.synthetic import make_run
 from vbstack import Evidence, Mixture, StackedPosterior, load_runs, pool, stack
+from vbstack.evidence import corrections
 from vbstack.files import read_file, write_file
 from vbstack.pool import gather, near_the_top, why_not_pool
 from vbstack.transform import Transform
@@ -153,3 +154,21 @@ def test_files_of_pooled_and_of_older_posteriors_load(tmp_path, pooled_stack):
     older = StackedPosterior.load(write_file(tmp_path / "older.npz", "posterior", arrays, header))
     assert isinstance(older.evidence, Evidence)
     assert older.evidence.pooled is None
+
+
+def test_one_draw_with_a_made_up_value_hardly_moves_the_divergence(pooled_stack):
+    pooled, mixture = pool(pooled_stack.runs), Mixture.from_runs(pooled_stack.runs)
+
+    class Misled:
+        average = pooled.average
+
+        def predict(self, y):
+            mean, variance = pooled.predict(y)
+            mean[0] += 40.0
+            return mean, variance
+
+    found = [
+        corrections(mixture, pooled_stack.weights, process, np.random.default_rng(0))
+        for process in (pooled, Misled())
+    ]
+    assert found[1].divergence == pytest.approx(found[0].divergence, abs=0.05)
