@@ -15,7 +15,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -28,6 +28,7 @@ from vbstack.engines.native import gp, mixture_fit, quadrature, space
 from vbstack.engines.native.acquisition import Candidates
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.engines.native.settings import Settings
 from vbstack.problem import Problem
 from vbstack.run import Run
 from vbstack.surrogate import Surrogate
@@ -44,47 +45,6 @@ _MISFIT = (
     3.0  # by which J is enlarged at the end: no log density is a draw of the surrogate's prior
 )
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What may be set; None means the default for the number of parameters."""
-
-    max_fun_evals: int | None = None  # 50 (D + 2)
-    fun_eval_start: int = 10
-    fun_evals_per_iter: int = 5
-    max_iter: int = 1000
-    final_components: int = 50
-    settled_iterations: int = 8
-    tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
-    penalty: float = 1.0  # β of the last fit
-    largest_variance: float = 0.3  # components whose J is larger are left out
-    whitenings: int = 10
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any], dimension: int) -> Settings:
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(options) - known)
-        if unknown:
-            raise ValueError(f"the native engine has no option {unknown}; it has {sorted(known)}")
-        settings = cls(**options)
-        if settings.max_fun_evals is None:
-            settings = replace(settings, max_fun_evals=50 * (dimension + 2))
-        settings.check()
-        return settings
-
-    def check(self) -> None:
-        for name, least in (
-            *(("fun_eval_start", 2), ("fun_evals_per_iter", 1), ("final_components", 1)),
-            *(("max_fun_evals", 2), ("max_iter", 1), ("settled_iterations", 1)),
-        ):
-            if getattr(self, name) < least:
-                raise ValueError(f"option {name}={getattr(self, name)}: at least {least} is needed")
-
-    @property
-    def budget(self) -> int:
-        assert self.max_fun_evals is not None  # `of` filled it in
-        return self.max_fun_evals
 
 
 @dataclass(frozen=True)
