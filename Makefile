@@ -66,7 +66,7 @@ paper-smoke: $(VENV)/.ready
 
 runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm --problem ring \
-		--problem gmm_noisy --problem ring_noisy
+		--problem gmm_noisy --problem ring_noisy --problem multisensory --problem neuronal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 
 clean:
