@@ -82,7 +82,7 @@ def precision_weighted(runs: Sequence[Run]) -> Array:
 def penalised(runs: Sequence[Run]) -> Array:
     """The chosen pooled values, each less half its own variance."""
     pooled = pool(runs)
-    return pooled.link_log_joint - 0.5 * np.diag(pooled.covariance)
+    return pooled.link_log_joint - 0.5 * np.diag(pooled.covariance())
 
 
 VARIANTS = {

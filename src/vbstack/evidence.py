@@ -154,7 +154,9 @@ def _pooled(
     """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
     w = solution.weights
     found = corrections(mixture, w, pooled, rng or np.random.default_rng(0))
-    variance = max(0.0, float(w @ pooled.covariance @ w)) + solution.standard_error**2
+    used = np.flatnonzero(w)
+    quadrature = max(0.0, float(w[used] @ pooled.covariance(used) @ w[used]))
+    variance = quadrature + solution.standard_error**2
     elbo = solution.lower - found.selection
     return {
         "pooled": elbo + found.divergence,

@@ -49,22 +49,40 @@ class Pooled:
     ----------
     link_log_joint : (K,)
         Expected log-joint in link space, as `Mixture.link_log_joint`.
-    covariance : (K, K)
-        Its covariance.
+    centres, factors : (K, D), (K, D, D)
+        The components in link space.
     processes : tuple of Process
         The processes in link space, best first.
     shares : (P,)
         Their probabilities.
     evaluations, left_out : int
         Number of evaluations used, and of those too far below the top.
+    own_covariance : (K, K) or None
+        Of a single run, which is left as it is.
     """
 
     link_log_joint: Array
-    covariance: Array
+    centres: Array
+    factors: Array
     processes: tuple[Process, ...]
     shares: Array
     evaluations: int
     left_out: int
+    own_covariance: Array | None = None
+
+    def covariance(self, index: NDArray[np.integer] | None = None) -> Array:
+        """Covariance of the expected log-joints of these components, or of all.
+
+        It is made when asked for: a stack needs that of the components with weight only, and all
+        pairs take longer than everything else.
+        """
+        which = np.arange(self.link_log_joint.size) if index is None else index
+        if self.own_covariance is not None:
+            return self.own_covariance[np.ix_(which, which)]
+        parts = self.centres[which], self.factors[which]
+        means = np.array([process.expected(*parts) for process in self.processes])
+        covariances = np.array([process.covariance(*parts) for process in self.processes])
+        return _moments(means, covariances, self.shares)[1]
 
     def predict(self, y: Array) -> tuple[Array, Array]:
         """Mean and variance (n,) of the log density in link space, at points y (n, D) there."""
@@ -133,13 +151,13 @@ def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
     everything = gather(sources)
     data, priors = near_the_top(everything, sources)
     processes, shares = weighed(priors[:_KEPT], data)
+    parts = mixture.centres, mixture.factors
     if len(sources) == 1:
-        mean, covariance = mixture.link_log_joint, runs[0].expected_log_joint_covariance
+        mean, own = mixture.link_log_joint, runs[0].expected_log_joint_covariance
     else:
-        integrals = [process.integrate(mixture.centres, mixture.factors) for process in processes]
-        means, covariances = zip(*integrals, strict=True)
-        mean, covariance = _moments(np.array(means), np.array(covariances), shares)
-    return Pooled(mean, covariance, processes, shares, data.size, everything.size - data.size)
+        mean, own = shares @ np.array([process.expected(*parts) for process in processes]), None
+    left_out = everything.size - data.size
+    return Pooled(mean, *parts, processes, shares, data.size, left_out, own)
 
 
 def gather(runs: Sequence[Run]) -> Data:

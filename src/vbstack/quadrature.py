@@ -152,12 +152,20 @@ class Process:
 
     def integrate(self, centres: Array, factors: Array) -> tuple[Array, Array]:
         """E_j[f]: mean (K,) and covariance (K, K) for Gaussians N(c_j, F_j F_jᵀ)."""
+        return self.expected(centres, factors), self.covariance(centres, factors)
+
+    def expected(self, centres: Array, factors: Array) -> Array:
+        """Mean (K,) of E_j[f]."""
+        features = self._features(self.prior.kernel_means(centres, factors, self.pivots))
+        return np.asarray(self.prior.expected_mean(centres, factors) + features @ self.coefficients)
+
+    def covariance(self, centres: Array, factors: Array) -> Array:
+        """Covariance (K, K) of E_j[f]; its time and memory grow with the square of K."""
         features = self._features(self.prior.kernel_means(centres, factors, self.pivots))
         spread = solve_triangular(self.information, features.T, lower=True, check_finite=False)
         covariance = self.prior.kernel_pairs(centres, factors)
         covariance += spread.T @ spread - features @ features.T
-        mean = self.prior.expected_mean(centres, factors) + features @ self.coefficients
-        return mean, 0.5 * (covariance + covariance.T)
+        return np.asarray(0.5 * (covariance + covariance.T))
 
     def average(self, points: Array, shares: Array) -> tuple[float, float, float]:
         """Of Σ_n s_n f(x_n): its mean, its variance, and how far selection has raised it.
