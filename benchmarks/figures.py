@@ -17,8 +17,20 @@ from benchmarks.studies import load
 from benchmarks.tables import SCORES, TITLES, all_rows, values
 from vbstack import Mixture, stack
 
-COLOURS = {"all": "#0072B2", "runs": "#56B4E9", "naive": "#7f7f7f", "vbmc": "#D55E00"}
-LABELS = {"all": "all weights", "runs": "per run", "naive": "naive", "vbmc": "one VBMC run"}
+COLOURS = {
+    "all": "#0072B2",
+    "runs": "#56B4E9",
+    "naive": "#7f7f7f",
+    "vbmc": "#D55E00",
+    "pooled": "#AA3377",
+}
+LABELS = {
+    "all": "all weights",
+    "runs": "per run",
+    "naive": "naive",
+    "vbmc": "one VBMC run",
+    "pooled": "pooled evaluations",
+}
 THRESHOLDS = {"delta_lml": 1.0, "mmtv": 0.2, "gskl": 0.125}
 SHOWN_RUNS = 10
 POINTS = 1500
@@ -72,8 +84,7 @@ def scores(folder: Path, cases: list[Case]) -> Any:
         axis.set_xticks([1, 2, 4, 10, 20, 40], ["1", "2", "4", "10", "20", "40"])
         axis.minorticks_off()
         axis.set_xlabel("runs stacked")
-    handles, labels = axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="upper center", ncols=len(labels), frameon=False)
+    _legend(figure, axes[:, 0], ncols=6)
     figure.tight_layout(rect=(0, 0, 1, 1 - 0.45 / figure.get_figheight()))
     return figure
 
@@ -112,42 +123,49 @@ def bias(folder: Path, cases: list[Case]) -> Any:
     for column, case in zip(axes.T, shown, strict=True):
         rows = all_rows(folder, case.problem)
         curves = (
-            ("elbo", "raw", "#0072B2"),
-            ("capped_runs", "capped by runs", "#E69F00"),
-            ("capped_components", "capped by components", "#CC79A7"),
-            ("true_elbo", "true ELBO of the stack", "black"),
+            ("all", "elbo", "raw", "#0072B2", "-"),
+            ("all", "capped_runs", "capped by runs", "#E69F00", "-"),
+            ("all", "capped_components", "capped by components", "#CC79A7", "-"),
+            ("all", "true_elbo", "true ELBO of the stack", "black", "-"),
+            ("pooled", "pooled_elbo", "pooled", "#009E73", "-"),
+            ("pooled", "true_elbo", "true ELBO of the pooled stack", "black", "--"),
         )
         _curves(column[0], rows, curves)
         column[0].axhline(truth_of(case).log_evidence, color="black", ls=":", lw=1)
         column[0].set_title(TITLES[case.problem])
         joints = (
-            ("expected_log_joint", "by the runs", "#0072B2"),
-            ("true_log_joint", "Monte Carlo", "black"),
+            ("all", "expected_log_joint", "by the runs", "#0072B2", "-"),
+            ("all", "true_log_joint", "Monte Carlo", "black", "-"),
         )
         _curves(column[1], rows, joints)
         column[1].set_xlabel("runs stacked")
     axes[0, 0].set_ylabel("ELBO (nats)")
     axes[1, 0].set_ylabel("expected log-joint (nats)")
     axes[1, 0].legend(frameon=False, fontsize=8)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="upper center", ncols=2 if len(shown) < 3 else 4, frameon=False,
-        fontsize=8,
-    )  # fmt: skip
-    figure.tight_layout(rect=(0, 0, 1, 0.93))
+    _legend(figure, axes[0], ncols=2 if len(shown) < 3 else 3)
+    figure.tight_layout(rect=(0, 0, 1, 0.91))
     return figure
 
 
+def _legend(figure: Any, axes: Any, ncols: int) -> None:
+    """One legend above all panels, with every label that occurs in one of these."""
+    found = [axis.get_legend_handles_labels() for axis in axes]
+    items = {label: handle for pair in found for handle, label in zip(*pair, strict=True)}
+    figure.legend(list(items.values()), list(items), loc="upper center", ncols=ncols, frameon=False)
+
+
 def _curves(
-    axis: Any, rows: list[dict[str, Any]], curves: tuple[tuple[str, str, str], ...]
+    axis: Any, rows: list[dict[str, Any]], curves: tuple[tuple[str, str, str, str, str], ...]
 ) -> None:
-    sizes = sorted({row["runs"] for row in rows if row["method"] == "all"})
-    for key, label, colour in curves:
-        triples = np.array([interval(np.array(values(rows, "all", m, key))) for m in sizes])
+    for method, key, label, colour, style in curves:
+        sizes = sorted({row["runs"] for row in rows if row["method"] == method})
+        if not sizes:
+            continue
+        triples = np.array([interval(np.array(values(rows, method, m, key))) for m in sizes])
         middle, low, high = triples.T
         axis.errorbar(
             sizes, middle, [middle - low, high - middle], color=colour, marker="o", ms=3, lw=1,
-            capsize=2, label=label,
+            ls=style, capsize=2, label=label,
         )  # fmt: skip
     axis.set_xscale("log")
     axis.set_xticks([2, 4, 10, 20, 40], ["2", "4", "10", "20", "40"])

@@ -184,8 +184,12 @@ def _evidence(case: Case, posterior: StackedPosterior, seed: int) -> dict[str, f
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:
-    """To six digits: more than any table needs, fewer than rounding errors reach."""
-    return {key: float(f"{value:.6g}") for key, value in values.items()}
+    """To six digits, or four decimals of numbers above a hundred: more than any table needs, fewer
+    than rounding errors reach."""
+    return {
+        key: round(value, 4) if abs(value) > 100 else float(f"{value:.6g}")
+        for key, value in values.items()
+    }
 
 
 def interval(values: Array, resamples: int = RESAMPLES) -> tuple[float, float, float]:

@@ -3,6 +3,7 @@
 One table from one session on an idle machine, ten GMM runs on two cores:
 
 - `fit`: everything, from the call to the stacked posterior, processes and files included;
+- the same with the native engine, in a new process whose start counts too;
 - the plain way: a loop of pyvbmc runs in one process, then `pyvbmc.SVBMC` (needs torch);
 - what orchestration adds to a run's CPU time: a run through a worker process with journal, status
   and file, against the same run made by a bare call of pyvbmc, in alternation;
@@ -38,12 +39,20 @@ from vbstack.worker import Task, perform, run_seed
 RESULTS = Path(__file__).parent / "results"
 
 
-def through_fit(n_runs: int, workers: int) -> dict[str, float]:
+def through_fit(n_runs: int, workers: int, engine: str = "pyvbmc") -> dict[str, float]:
     """Seconds of `fit`, and the sum of its runs' own seconds."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
         problem = PROBLEMS["gmm"]().problem()
-        posterior = fit(problem, n_runs, store=folder, seed=SEED, n_workers=workers, progress=False)
+        posterior = fit(
+            problem,
+            n_runs,
+            store=folder,
+            seed=SEED,
+            n_workers=workers,
+            progress=False,
+            engine=engine,
+        )
         seconds = time.perf_counter() - begun
     own = sum(run.seconds or 0.0 for run in posterior.runs)
     return {
@@ -51,6 +60,13 @@ def through_fit(n_runs: int, workers: int) -> dict[str, float]:
         "sum of runs": own,
         "elbo": posterior.evidence.raw,
     }
+
+
+def native_way(n_runs: int, workers: int) -> dict[str, float]:
+    """`fit` with the native engine in a new process; its wall time holds the process's start."""
+    begun = time.perf_counter()
+    answer = _in_a_new_process("--one", "native", "--runs", str(n_runs), "--workers", str(workers))
+    return {**json.loads(answer), "wall": time.perf_counter() - begun}
 
 
 def plain_run(index: int) -> Any:
@@ -94,14 +110,19 @@ def plain_way(n_runs: int) -> dict[str, float]:
 
 def cpu_of_one(way: str, index: int) -> float:
     """CPU seconds of run `index`, in a fresh process, the import of the libraries left out."""
+    return float(_in_a_new_process("--one", way, "--index", str(index)))
+
+
+def _in_a_new_process(*arguments: str) -> str:
+    """The last line that this module prints when it is run with these arguments, one thread."""
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.race_end_to_end", "--one", way, "--index", str(index)],
-        capture_output=True,
+        [sys.executable, "-m", "benchmarks.race_end_to_end", *arguments],
+        stdout=subprocess.PIPE,
         text=True,
         check=True,
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     )
-    return float(done.stdout.split()[-1])
+    return done.stdout.splitlines()[-1]
 
 
 def one(way: str, index: int) -> float:
@@ -141,11 +162,15 @@ def _cpu() -> float:
 
 
 def report(result: dict[str, Any]) -> str:
-    ours, plain = result["fit"], result.get("plain")
-    ratio = ours["wall"] / ours["sum of runs"]
+    plain = result.get("plain")
+    ways = {
+        f"`vbstack.fit`, {result['workers']} processes": result["fit"],
+        "the same, native engine, start of Python included": result["native"],
+    }
     rows = [
-        f"| `vbstack.fit`, {result['workers']} processes | {ours['wall']:.1f} "
-        f"| {ours['sum of runs']:.1f} | {ratio:.2f} | {ours['elbo']:.3f} |"
+        f"| {way} | {ours['wall']:.1f} | {ours['sum of runs']:.1f} "
+        f"| {ours['wall'] / ours['sum of runs']:.2f} | {ours['elbo']:.3f} |"
+        for way, ours in ways.items()
     ]
     if plain:
         rows.append(
@@ -170,8 +195,9 @@ def report(result: dict[str, Any]) -> str:
             "|---|---|---|---|---|",
             *rows,
             "",
-            *([f"The plain way takes {plain['wall'] / ours['wall']:.1f} times as long."]
-              if plain else []),
+            *([f"The plain way takes {plain['wall'] / result['fit']['wall']:.1f} times as long as "
+               f"`fit`, and {plain['wall'] / result['native']['wall']:.0f} times as long as `fit` "
+               "with the native engine."] if plain else []),
             "",
             f"CPU seconds of a run, bare → in a worker with journal, status and file: {pairs}; "
             f"median overhead {100 * share:+.1f} %.",
@@ -188,9 +214,12 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pairs", type=int, default=5, help="runs timed bare and in a worker")
     parser.add_argument("--no-plain", action="store_true", help="leave the plain way out")
-    parser.add_argument("--one", choices=("bare", "worker"), help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=("bare", "worker", "native"), help=argparse.SUPPRESS)
     parser.add_argument("--index", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.one == "native":
+        print(json.dumps(through_fit(arguments.runs, arguments.workers, "native")))
+        return
     if arguments.one:
         print(one(arguments.one, arguments.index))
         return
@@ -200,6 +229,7 @@ def main() -> None:
         "machine": platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "fit": through_fit(arguments.runs, arguments.workers),
+        "native": native_way(arguments.runs, arguments.workers),
         "plain": None if arguments.no_plain else plain_way(arguments.runs),
         "overhead": {"bare": [], "worker": []},
         "journal": journal_seconds(),

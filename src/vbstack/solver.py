@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from vbstack.channel import Channel
+from vbstack.lbfgs import Memory, remember, two_loop
 
 Array = NDArray[np.float64]
 
@@ -53,13 +54,14 @@ def maximise(
 ) -> SampleOptimum:
     """Weights within `tolerance` nats of the optimum, or the best after `max_gradients`."""
     bundle: deque[Array] = deque(maxlen=_BUNDLE)
-    memory: deque[tuple[Array, Array]] = deque(maxlen=_MEMORY)
+    memory: Memory = deque(maxlen=_MEMORY)
     s = np.sqrt(start / start.sum())
     value, slope = _evaluate(channel, s, bundle)
     used, next_check = 1, _FIRST_CHECK
     gap = float(bundle[0].max()) - value
     while gap > tolerance and used < max_gradients:
-        direction = _two_loop(slope, memory)
+        # Without memory 0.5 × slope is the plain multiplicative step, to first order.
+        direction = two_loop(slope, memory, first=0.5)
         rise = float(direction @ slope)
         if rise <= 0:
             memory.clear()
@@ -75,9 +77,7 @@ def maximise(
             step *= 0.4
         if new_value < value:  # no ascent left at this precision
             return SampleOptimum(s**2, value, bound(bundle) - value, used)
-        change, bend = trial - s, slope - new_slope
-        if change @ bend > 1e-10 * np.linalg.norm(change) * np.linalg.norm(bend):
-            memory.append((change, bend))
+        remember(memory, trial - s, slope - new_slope)
         s, value, slope = trial, new_value, new_slope
         if used >= next_check:
             next_check = used + _CHECK
@@ -112,21 +112,3 @@ def _evaluate(channel: Channel, s: Array, bundle: deque[Array]) -> tuple[float, 
     bundle.append(g)
     value = float(s**2 @ g)
     return value, 2 * s * (g - value)
-
-
-def _two_loop(slope: Array, memory: deque[tuple[Array, Array]]) -> Array:
-    """The L-BFGS ascent direction (Nocedal & Wright, algorithm 7.4)."""
-    q = slope.copy()
-    alphas = []
-    for change, bend in reversed(memory):
-        alpha = (change @ q) / (change @ bend)
-        q -= alpha * bend
-        alphas.append(alpha)
-    if memory:
-        change, bend = memory[-1]
-        q *= (change @ bend) / (bend @ bend)
-    else:
-        q *= 0.5  # the plain multiplicative step, to first order
-    for (change, bend), alpha in zip(memory, reversed(alphas), strict=True):
-        q += change * (alpha - (bend @ q) / (change @ bend))
-    return q

@@ -10,12 +10,14 @@ gradient is ½ tr(W ∂K) for the kernel and αᵀ∂m for the mean (Rasmussen &
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
-from scipy.optimize import minimize
+
+from vbstack.lbfgs import climb
 
 Array = NDArray[np.float64]
 
@@ -23,6 +25,7 @@ JITTER = 1e-4  # variance added to every value
 _DEPTH = 20.0  # nats per dimension below the best, beyond which values are compressed
 _SHAPING = 0.05  # sd of the extra noise per nat that a point lies below the shaping threshold
 _DEGREES = 3.0  # of the Student-t priors
+_MEMORY = 10  # curvature pairs of a fit
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -218,23 +221,22 @@ def fit(data: Data, starts: list[Array], max_iterations: int) -> Process:
     priors = Priors.of(data)
 
     def objective(h: Array) -> tuple[float, Array]:
-        value, gradient = log_posterior(h, data, priors)
-        return (-value, -gradient) if np.isfinite(value) else (1e25, np.zeros_like(h))
+        return log_posterior(h, data, priors)
 
-    bounds = list(zip(priors.lower, priors.upper, strict=True))
     results = [
-        minimize(
+        climb(
             objective,
             priors.clipped(start),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=bounds,
-            options={"maxiter": max_iterations, "ftol": 1e-6, "gtol": 1e-3},
+            priors.lower,
+            priors.upper,
+            deque(maxlen=_MEMORY),
+            steps=max_iterations,
+            tolerance=1e-6,
+            reach=np.inf,
         )
         for start in starts
     ]
-    best = min(results, key=lambda result: float(result.fun))
-    return Process.condition(data, priors.clipped(best.x))
+    return Process.condition(data, max(results, key=lambda result: result[1])[0])
 
 
 def first_guess(data: Data) -> Array:

@@ -14,23 +14,27 @@ know (lower confidence bound).
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.special import ndtri
 from scipy.stats import qmc
 
 from vbstack.engines.native.gp import Process
 from vbstack.engines.native.quadrature import covariance, integrals, variances
+from vbstack.lbfgs import Memory, climb
 
 Array = NDArray[np.float64]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _LARGEST_STEP = 8.0  # of a log weight
-_SHORT = 5  # iterations of a fit with the same points
+_SHORT = 3  # iterations of a fit with the same points
+_MEMORY = 8  # curvature pairs
+_REACH = 2.0  # of one step: scales, or powers of e
+_LARGE = 0.01  # nats: a step that gains more is far from learning the points
 
 
 @dataclass(frozen=True)
@@ -153,65 +157,55 @@ def fit(
     rounds: int,
     penalty: float = 0.0,
 ) -> Mixture:
-    """The best mixture near `start`: the average of the later half of short fits."""
-    found = []
-    for _ in range(rounds):
-        start = _short_fit(process, start, draws_for(start.size), penalty, rng)
-        found.append(start)
-    return _average(found[rounds // 2 :])
+    """The best mixture near `start`: the average of the later half of short fits.
+
+    All work on steps from the start, in log weights, in means by the start's scales, and in log
+    scales, and share what they learn about the curvature.
+    """
+    lower, upper = _step_bounds(process, start)
+    memory: Memory = deque(maxlen=_MEMORY)
+    steps, later = np.zeros(lower.size), np.zeros(lower.size)
+    for number in range(rounds):
+        points = normal_points(start.size, draws_for(start.size), start.dimension, rng)
+
+        def elbo(v: Array, points: Array = points) -> tuple[float, Array]:
+            mixture = _stepped(start, v)
+            value, d_weights, d_means, d_sds = objective(process, mixture, points, penalty)
+            d_logits = mixture.weights * (d_weights - mixture.weights @ d_weights)
+            gradient = np.column_stack([d_logits, d_means * start.sds, d_sds * mixture.sds])
+            return value, gradient.ravel()
+
+        steps, _ = climb(
+            elbo,
+            steps,
+            lower,
+            upper,
+            memory,
+            steps=_SHORT,
+            tolerance=1e-6,
+            reach=_REACH,
+            large=_LARGE,
+        )
+        later += steps if number >= rounds // 2 else 0.0
+    return _stepped(start, later / (rounds - rounds // 2))
+
+
+def _stepped(start: Mixture, v: Array) -> Mixture:
+    """The mixture that is these steps away from the start."""
+    d = start.dimension
+    steps = v.reshape(start.size, 2 * d + 1)
+    logits = np.log(np.maximum(start.weights, 1e-6)) + steps[:, 0]
+    weights = np.exp(logits - logits.max())
+    return Mixture(
+        weights / weights.sum(),
+        start.means + start.sds * steps[:, 1 : d + 1],
+        start.sds * np.exp(steps[:, d + 1 :]),
+    )
 
 
 def draws_for(size: int) -> int:
     """Points per component: fewer components need more each."""
     return int(2 ** np.clip(np.ceil(np.log2(512 / size)), 5, 8))
-
-
-def _average(mixtures: list[Mixture]) -> Mixture:
-    """Means, log scales and log weights averaged over mixtures of the same components."""
-    logs = np.mean([np.log(mixture.weights) for mixture in mixtures], axis=0)
-    weights = np.exp(logs - logs.max())
-    return Mixture(
-        weights / weights.sum(),
-        np.mean([mixture.means for mixture in mixtures], axis=0),
-        np.exp(np.mean([np.log(mixture.sds) for mixture in mixtures], axis=0)),
-    )
-
-
-def _short_fit(
-    process: Process, start: Mixture, draws: int, penalty: float, rng: np.random.Generator
-) -> Mixture:
-    """A few steps of L-BFGS on means, log scales and log weights, with the same points."""
-    size, d = start.means.shape
-    points = normal_points(size, draws, d, rng)
-    log_weights = np.log(np.maximum(start.weights, 1e-6))
-
-    def unpacked(v: Array) -> Mixture:
-        steps = v.reshape(size, 2 * d + 1)
-        logits = log_weights + steps[:, 0]
-        weights = np.exp(logits - logits.max())
-        return Mixture(
-            weights / weights.sum(),
-            start.means + start.sds * steps[:, 1 : d + 1],
-            start.sds * np.exp(steps[:, d + 1 :]),
-        )
-
-    def negative(v: Array) -> tuple[float, Array]:
-        mixture = unpacked(v)
-        value, d_weights, d_means, d_sds = objective(process, mixture, points, penalty)
-        d_logits = mixture.weights * (d_weights - mixture.weights @ d_weights)
-        gradient = np.column_stack([d_logits, d_means * start.sds, d_sds * mixture.sds])
-        return -value, -gradient.ravel()
-
-    lower, upper = _step_bounds(process, start)
-    result = minimize(
-        negative,
-        np.zeros(size * (2 * d + 1)),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(zip(lower.ravel(), upper.ravel(), strict=True)),
-        options={"maxiter": _SHORT, "ftol": 1e-6, "gtol": 1e-4},
-    )
-    return unpacked(result.x)
 
 
 def _step_bounds(process: Process, start: Mixture) -> tuple[Array, Array]:
@@ -225,7 +219,7 @@ def _step_bounds(process: Process, start: Mixture) -> tuple[Array, Array]:
     upper = np.hstack(
         [reach, (high - start.means) / start.sds, np.log(0.5 * (high - low) / start.sds)]
     )
-    return np.minimum(lower, 0), np.maximum(upper, 0)
+    return np.minimum(lower, 0).ravel(), np.maximum(upper, 0).ravel()
 
 
 def evaluated(
