@@ -1,0 +1,212 @@
+"""Fill the measured tables of README.md and docs/ from results/: `python -m benchmarks.doc_tables`.
+
+A table stands below a comment that names it; it is made again from the stored results, and a test
+fails when a page and the results disagree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.problems import PROBLEMS
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+PAGES = ("README.md", "docs/engine.md", "docs/pooling.md")
+MARK = re.compile(r"(<!-- python -m benchmarks.doc_tables: (\w+) -->\n)((?:\|.*\n)*)")
+
+NAMES = {
+    "gmm": "GMM",
+    "gmm_noisy": "noisy GMM",
+    "ring_noisy": "noisy ring",
+    "at_a_bound": "mass at a bound, D = 3",
+    "student_t": "Student t, D = 3",
+    "funnel": "funnel, D = 3 (held out)",
+    "two_modes": "two modes, D = 5 (held out)",
+    "multisensory_exact": "multisensory, D = 6, without noise",
+    **{f"gaussian{d}": f"Gaussian, D = {d}" for d in (2, 5, 10)},
+    **{f"rosenbrock{d}": f"Rosenbrock, D = {d}" for d in (2, 4, 6)},
+    **{f"banana{d}": f"banana, D = {d}" for d in (6, 10)},
+}
+
+
+def stacking() -> list[str]:
+    """Time and weights of the stackers on the same runs."""
+    rows = {(r["problem"], r["runs"], r["competitor"]): r for r in _results("race_stacking")["rows"]}
+    peers = ("pyvbmc 1.5.0", "svbmc 0.1.2")
+    lines = [["runs stacked", "vbstack", *peers, "how far the peers' weights are below ours"]]
+    for problem, size in (("ring", 10), ("ring", 40), ("gmm", 10), ("gmm", 40), ("gmm_noisy", 10)):
+        ours = rows[problem, size, "vbstack"]
+        theirs = [rows.get((problem, size, peer)) for peer in peers]
+        below = [f"{peer['elbo_below_vbstack']:.3f}" for peer in theirs if peer]
+        lines.append(
+            [
+                f"{_name(problem)}, {size} runs",
+                f"{ours['seconds']:.2f} s, certified within {ours['gap']:.3f} nats",
+                *(f"{p['seconds']:.0f} s ({p['ratio']:.0f}×)" if p else "not timed" for p in theirs),
+                " and ".join(below) + " nats",
+            ]
+        )
+    return _table(lines)
+
+
+def engines() -> list[str]:
+    """Single runs and stacks of ten, by engine."""
+    lines = [
+        [
+            *("problem", "engine", "runs that pass", "seconds of computing", "evaluations"),
+            *("error of a run's ELBO (90 %)", "I_k covered"),
+            *("stack: ΔLML", "MMTV", "GsKL", "true ELBO − log evidence"),
+        ]
+    ]
+    for problem, found in _results("race_engines").items():
+        for place, (engine, r) in enumerate(found.items()):
+            own = r["stacks"].get("own", {})
+            scores = [
+                f"{own[key][0]:.2g}" if key in own else "–"
+                for key in ("delta_lml", "mmtv", "gskl", "true_elbo")
+            ]
+            lines.append(
+                [
+                    *("" if place else _name(problem), engine),
+                    f"{r['passing']} of {r['runs']}",
+                    *(f"{r['seconds']:.1f}", f"{r['evaluations']:.0f}"),
+                    *(f"{r['elbo_error_90']:.3f}", f"{r['covered']:.0%}", *scores),
+                ]
+            )
+    return _table(lines)
+
+
+RAW, POOLED = "own values: raw", "pooled: log evidence"
+ERRORS = {
+    "size of the error of the log evidence: raw": RAW,
+    "… capped by components": "own values: capped by components",
+    "… capped by runs": "own values: capped by runs",
+    "… pyvbmc 1.5's two-level shrinkage (its function, at our weights)": (
+        "own values: pyvbmc 1.5's two-level shrinkage"
+    ),
+    "… pooled": POOLED,
+}
+
+
+def pooling() -> list[str]:
+    """Medians of every estimate, a column per problem and number of runs."""
+    summary = {(r["problem"], r["runs"], r["method"]): r for r in _results("pooling")["summary"]}
+    columns = [(problem, runs) for problem, runs, method in summary if method == RAW]
+
+    def line(title: str, cell: Callable[[dict[str, Any], dict[str, Any]], str]) -> list[str]:
+        return [title, *(cell(summary[*c, RAW], summary[*c, POOLED]) for c in columns)]
+
+    def both(key: str) -> Callable[[dict[str, Any], dict[str, Any]], str]:
+        return lambda own, pooled: f"{own[key][0]:.3f} / {pooled[key][0]:.3f}"
+
+    errors = [
+        [title, *(f"{summary[*c, method]['absolute_error'][0]:.3f}" for c in columns)]
+        for title, method in ERRORS.items()
+    ]
+    return _table(
+        [
+            ["", *(f"{_name(problem)}, {runs}" for problem, runs in columns)],
+            line("bias: raw", lambda own, _: f"{own['bias'][0]:+.2f}"),
+            line("bias: pooled ELBO", lambda _, pooled: f"{pooled['bias'][0]:+.2f}"),
+            *errors,
+            line(
+                "log evidence within 1.96 stated sds: raw / pooled",
+                lambda own, pooled: f"{100 * own['covered']:.0f} / {100 * pooled['covered']:.0f} %",
+            ),
+            line("MMTV: own / pooled weights", both("mmtv")),
+            line("GsKL: own / pooled weights", both("gskl")),
+            line(
+                "true ELBO − log evidence: own / pooled",
+                lambda own, pooled: f"{_missing(own):.3f} / {_missing(pooled):.3f}",
+            ),
+        ]
+    )
+
+
+VARIANTS = {
+    "own surrogates": RAW,
+    "(a) each run's hyperparameters, everyone's evaluations": (
+        "(a) own hyperparameters, everyone's evaluations"
+    ),
+    "(b) one process, hyperparameters refitted": "(b) one process, refitted",
+    "(c) precision-weighted surrogates with between-run variance": (
+        "(c) precision-weighted surrogates"
+    ),
+    "**chosen: one process, priors from the runs, weighed**": "pooled: ELBO, selection left in",
+    "chosen, each value less half its variance": "chosen, penalised by variance",
+}
+
+
+def variants() -> list[str]:
+    """The variants of pooling at ten runs."""
+    summary = {(r["problem"], r["runs"], r["method"]): r for r in _results("pooling")["summary"]}
+    problems = [p for p in ("gmm_noisy", "ring_noisy", "multisensory") if (p, 10, RAW) in summary]
+    titles = ("bias", "MMTV", "GsKL", "true ELBO − log evidence")
+    lines = [["expected log-joints from", *titles]]
+    for title, method in VARIANTS.items():
+        rows = [summary[problem, 10, method] for problem in problems]
+        lines.append(
+            [
+                title,
+                ", ".join(f"{row['bias'][0]:+.2f}" for row in rows),
+                ", ".join(f"{row['mmtv'][0]:.3f}" for row in rows),
+                ", ".join(f"{row['gskl'][0]:.3f}" for row in rows),
+                ", ".join(f"{_missing(row):.3f}" for row in rows),
+            ]
+        )
+    return _table(lines)
+
+
+TABLES: dict[str, Callable[[], list[str]]] = {
+    "stacking": stacking,
+    "engines": engines,
+    "pooling": pooling,
+    "variants": variants,
+}
+
+
+def filled(text: str) -> str:
+    """The page with every named table made from the stored results."""
+    return MARK.sub(lambda match: match[1] + "\n".join(TABLES[match[2]]()) + "\n", text)
+
+
+def _table(lines: list[list[str]]) -> list[str]:
+    rule = ["---"] * len(lines[0])
+    return [_line(cells) for cells in (lines[0], rule, *lines[1:])]
+
+
+def _line(cells: list[str]) -> str:
+    """A row of a table, negative numbers with a proper minus."""
+    text = "|" + "|".join(cells) + "|" if cells[0] == "---" else f"| {' | '.join(cells)} |"
+    return re.sub(r"(?<=[ (])-(?=\d)", "−", text)
+
+
+def _name(problem: str) -> str:
+    return NAMES.get(problem, problem)
+
+
+def _missing(row: dict[str, Any]) -> float:
+    """How far the true ELBO of the stack is from the log evidence."""
+    return float(row["true_elbo"][0] - PROBLEMS[row["problem"]]().log_evidence)
+
+
+def _results(name: str) -> Any:
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def main() -> None:
+    for page in PAGES:
+        path = ROOT / page
+        before = path.read_text(encoding="utf-8")
+        after = filled(before)
+        path.write_text(after, encoding="utf-8")
+        print(f"{page}: {'changed' if after != before else 'as it was'}")
+
+
+if __name__ == "__main__":
+    main()
