@@ -36,7 +36,8 @@ NAMES = {
 
 def stacking() -> list[str]:
     """Time and weights of the stackers on the same runs."""
-    rows = {(r["problem"], r["runs"], r["competitor"]): r for r in _results("race_stacking")["rows"]}
+    results = _results("race_stacking")["rows"]
+    rows = {(r["problem"], r["runs"], r["competitor"]): r for r in results}
     peers = ("pyvbmc 1.5.0", "svbmc 0.1.2")
     lines = [["runs stacked", "vbstack", *peers, "how far the peers' weights are below ours"]]
     for problem, size in (("ring", 10), ("ring", 40), ("gmm", 10), ("gmm", 40), ("gmm_noisy", 10)):
@@ -47,11 +48,15 @@ def stacking() -> list[str]:
             [
                 f"{_name(problem)}, {size} runs",
                 f"{ours['seconds']:.2f} s, certified within {ours['gap']:.3f} nats",
-                *(f"{p['seconds']:.0f} s ({p['ratio']:.0f}×)" if p else "not timed" for p in theirs),
+                *(_peer(peer) for peer in theirs),
                 " and ".join(below) + " nats",
             ]
         )
     return _table(lines)
+
+
+def _peer(row: dict[str, Any] | None) -> str:
+    return f"{row['seconds']:.0f} s ({row['ratio']:.0f}×)" if row else "not timed"
 
 
 def engines() -> list[str]:
