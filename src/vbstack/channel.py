@@ -28,7 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from vbstack.mixture import NEGLIGIBLE, Mixture
+from vbstack.draws import NEGLIGIBLE, draw
+from vbstack.mixture import Mixture
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -65,7 +66,7 @@ class Sample:
     ) -> Sample:
         """`counts[j]` draws of every component j of the mixture."""
         columns, densities, log_scales, sources = [], [], [], []
-        for block in mixture.draw(counts, rng, quasi=quasi):
+        for block in draw(mixture, counts, rng, quasi=quasi):
             values, log_scale = block.densities()
             seen = np.flatnonzero(values.max(axis=0) > NEGLIGIBLE)
             columns.append(block.columns[seen])

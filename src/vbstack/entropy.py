@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.draws import draw
 from vbstack.mixture import Mixture
 
 Array = NDArray[np.float64]
@@ -84,7 +85,7 @@ def _mean_log_ratios(
 ) -> Array:
     """Mean of log q_w − log ref over each component's draws, (V, K)."""
     total = np.zeros_like(weights)
-    for block in mixture.draw(counts, rng):
+    for block in draw(mixture, counts, rng):
         densities, scale = block.densities()
         mixed = (densities @ weights[:, block.columns].T.astype(np.float32)).astype(float)
         # A draw of a component that only another vector uses may have no density under this one.

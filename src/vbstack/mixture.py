@@ -18,14 +18,13 @@ ten-dimensional stack; in two dimensions it changes nothing (`python -m benchmar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp, ndtri
-from scipy.stats import qmc
+from scipy.special import logsumexp
 
 from vbstack.run import Run
 from vbstack.transform import Link
@@ -34,40 +33,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 _LOG_2PI = float(np.log(2 * np.pi))
-_BLOCK_ROWS = 1024  # draws evaluated together; 512 to 2048 were equally fast
 _CHUNK_VALUES = 4_000_000  # values of one temporary array: 32 MB
-_CANCELLATION = 1e-3  # largest rounding error allowed in a log density
-NEGLIGIBLE = 1e-5  # densities this much below a draw's largest, in a whole block, are left out
-
-
-@dataclass(frozen=True)
-class Block:
-    """Log densities, relative to the reference, at the draws of a few neighbouring components.
-
-    Attributes
-    ----------
-    sources : (n,)
-        The component that each draw comes from.
-    columns : (k,)
-        The components that are not negligible at these draws.
-    log_densities : (n, k)
-        log p_j − log ref at the draws, for j in `columns`, to 1e-3 or better.
-    """
-
-    sources: Index
-    columns: Index
-    log_densities: NDArray[np.floating]
-
-    def densities(self) -> tuple[NDArray[np.float32], Array]:
-        """Densities scaled by each row's largest, in single precision, and the log scales.
-
-        Rounding errors of single densities, 1e-7 to 1e-3, average out in an ELBO.
-        """
-        # Any scale will do as long as it is the one returned, so it may be rounded.
-        scale = self.log_densities.max(axis=1).astype(np.float32)
-        relative = np.empty(self.log_densities.shape, dtype=np.float32)
-        np.subtract(self.log_densities, scale[:, None], out=relative, casting="same_kind")
-        return np.exp(relative, out=relative), scale.astype(float)
 
 
 @dataclass(frozen=True)
@@ -166,11 +132,11 @@ class Mixture:
         return np.asarray(np.linalg.inv(self.factors), dtype=float)
 
     @cached_property
-    def _quadratic(self) -> Array:
+    def quadratics(self) -> Array:
         """Upper triangle of −½ (F_j F_jᵀ)⁻¹, off-diagonal entries doubled (K, D(D+1)/2)."""
         rows, columns = np.triu_indices(self.dimension)
         precision = np.matmul(self.whiteners.transpose(0, 2, 1), self.whiteners)
-        return precision[:, rows, columns] * np.where(rows == columns, -0.5, -1.0)
+        return np.asarray(precision[:, rows, columns] * np.where(rows == columns, -0.5, -1.0))
 
     @cached_property
     def log_heights(self) -> Array:
@@ -237,7 +203,7 @@ class Mixture:
         """The draws of `sample`, and the component (n,) that each comes from."""
         component = rng.choice(self.size, size=n, p=weights / weights.sum())
         z = rng.standard_normal((n, self.dimension))
-        return self._to_original(self._points(component, z), self.link_of[component]), component
+        return self._to_original(self.points(component, z), self.link_of[component]), component
 
     def log_densities(self, x: Array) -> Array:
         """log p_j(θ) (n, K) in the original space; −inf outside the hard bounds."""
@@ -247,7 +213,7 @@ class Mixture:
             y = link.forward(x[inside])
             columns = np.flatnonzero(self.link_of == index)
             out[np.ix_(inside, columns)] = (
-                self._log_gaussians(y, columns) - link.log_jacobian(y)[:, None]
+                self.log_gaussians(y, columns) - link.log_jacobian(y)[:, None]
             )
         return out
 
@@ -262,54 +228,14 @@ class Mixture:
             out[block] = logsumexp(part.log_densities(x[block]) + log_weights, axis=1)
         return out
 
-    def draw(
-        self, counts: Index, rng: np.random.Generator, *, quasi: bool = True
-    ) -> Iterator[Block]:
-        """Blocks of log densities at `counts[j]` draws of every component j.
-
-        `quasi` draws one scrambled Sobol sequence, shifted at random for each component, and not
-        independent points. Neighbouring components form a block, so that far ones can be left out.
-        """
-        points = _Points(self.dimension, int(counts.max(initial=0)), rng, quasi)
-        for members in self._neighbourhoods(np.flatnonzero(counts), counts):
-            sources = np.repeat(members, counts[members])
-            z = points.normal(counts[members])
-            y = self._points(sources, z)
-            if len(self.links) == 1:
-                floor = (self.log_heights[sources] - 0.5 * np.square(z).sum(axis=1)).min()
-                columns = self._near(y, floor + np.log(NEGLIGIBLE))
-                log_p = self._local_log_gaussians(y, columns, self._log_reference(y))
-            else:
-                columns = np.arange(self.size)
-                log_p = self._log_densities_across_links(y, self.link_of[sources])
-            yield Block(sources, columns, log_p)
-
-    def _log_densities_across_links(self, y: Array, link_of: Index) -> Array:
-        """log p_j (n, K) in the original space, for points given in the space of their own link.
-
-        Components of the same link are evaluated there: on the way through θ a point far out in a
-        tail would come back from the nearest number within the bounds.
-        """
-        out = np.empty((len(y), self.size))
-        for source, link in enumerate(self.links):
-            rows = np.flatnonzero(link_of == source)
-            x = link.inverse(y[rows])
-            for index, other in enumerate(self.links):
-                columns = np.flatnonzero(self.link_of == index)
-                there = y[rows] if index == source else other.forward(x)
-                out[np.ix_(rows, columns)] = (
-                    self._log_gaussians(there, columns) - other.log_jacobian(there)[:, None]
-                )
-        return out
-
-    def _points(self, component: Index, z: Array) -> Array:
+    def points(self, component: Index, z: Array) -> Array:
         """c_j + F_j z (n, D); column by column, which is faster than one einsum."""
         y = self.centres[component]
         for e in range(self.dimension):
             y += self.factors[:, :, e][component] * z[:, e, None]
         return y
 
-    def _log_reference(self, y: Array) -> Array:
+    def log_reference(self, y: Array) -> Array:
         assert self._reference is not None
         mean, inverse = self._reference
         return self._reference_height - 0.5 * np.square((y - mean) @ inverse.T).sum(axis=1)
@@ -321,97 +247,15 @@ class Mixture:
             x[rows] = link.inverse(y[rows])
         return x
 
-    def _log_gaussians(self, y: Array, columns: Index) -> Array:
+    def log_gaussians(self, y: Array, columns: Index) -> Array:
         """log N(y; c_j, F_j F_jᵀ) (n, k) by residuals; rounding is linear in extent / σ."""
         d = self.dimension
         origin = y.mean(axis=0) if len(y) else np.zeros(d)
         flat = self.whiteners[columns].reshape(-1, d)
         whitened = ((y - origin) @ flat.T).reshape(len(y), len(columns), d)
-        residuals = whitened + self._whitened_from(origin)[columns]
+        residuals = whitened + self.whitened_from(origin)[columns]
         return self.log_heights[columns] - 0.5 * np.einsum("nkd,nkd->nk", residuals, residuals)
 
-    def _local_log_gaussians(self, y: Array, columns: Index, less: Array) -> NDArray[np.floating]:
-        """The same minus `less` (n,), as one matrix product of features, for y near each other.
-
-        Squares are expanded around the points' own mean; what cancels is of the order of
-        (extent of y / smallest σ)² times the machine epsilon. Single precision, twice as fast, is
-        used where that stays below 1e-3, double where not, and residuals where neither will do.
-        """
-        rows, cols = np.triu_indices(self.dimension)
-        origin = y.mean(axis=0)
-        local = y - origin
-        whiteners = self.whiteners[columns]
-        b = self._whitened_from(origin)[columns]
-        coefficients = np.vstack(
-            [
-                self._quadratic[columns].T,
-                -np.matmul(b[:, None, :], whiteners)[:, 0].T,
-                self.log_heights[columns] - 0.5 * np.square(b).sum(axis=1),
-                np.ones(len(columns)),
-            ]
-        )
-        features = np.column_stack([local[:, rows] * local[:, cols], local, np.ones(len(y)), -less])
-        terms = float((np.abs(features).max(axis=0) @ np.abs(coefficients)).max())
-        if terms * np.finfo(np.float32).eps < _CANCELLATION:
-            return features.astype(np.float32) @ coefficients.astype(np.float32)
-        if terms * np.finfo(float).eps < _CANCELLATION:
-            return features @ coefficients
-        return self._log_gaussians(y, columns) - less[:, None]
-
-    def _whitened_from(self, origin: Array) -> Array:
+    def whitened_from(self, origin: Array) -> Array:
         """F_j⁻¹ (origin − c_j) (K, D)."""
         return np.matmul(self.whiteners, (origin - self.centres)[:, :, None])[:, :, 0]
-
-    def _near(self, y: Array, threshold: float) -> Index:
-        """Components whose log density may exceed `threshold` at any of the points y.
-
-        With y = origin + B z and |z| ≤ r:  |F_j⁻¹(y − c_j)| ≥ |F_j⁻¹(origin − c_j)| − r‖F_j⁻¹B‖.
-        """
-        if len(y) <= 3 * self.dimension:
-            return np.arange(self.size)
-        origin = y.mean(axis=0)
-        local = y - origin
-        try:
-            factor = np.linalg.cholesky(local.T @ local / len(y))
-        except np.linalg.LinAlgError:  # points on a line: no bound, evaluate everything
-            return np.arange(self.size)
-        radius = np.sqrt(np.square(np.linalg.solve(factor, local.T)).sum(axis=0).max())
-        spread = self.whiteners.reshape(-1, self.dimension) @ factor
-        reach = radius * np.sqrt(np.square(spread).reshape(self.size, -1).sum(axis=1))
-        away = np.sqrt(np.square(self._whitened_from(origin)).sum(axis=1))
-        distance = np.maximum(0, away - reach)
-        return np.flatnonzero(self.log_heights - 0.5 * distance**2 > threshold)
-
-    def _neighbourhoods(self, members: Index, counts: Index) -> Iterator[Index]:
-        """Split components into spatial groups of at most `_BLOCK_ROWS` draws, by halving."""
-        stack = [members] if members.size else []
-        while stack:
-            group = stack.pop()
-            if group.size == 1 or counts[group].sum() <= _BLOCK_ROWS:
-                yield group
-                continue
-            centres = self.centres[group]
-            order = np.argsort(centres[:, np.argmax(centres.std(axis=0))], kind="stable")
-            middle = group.size // 2
-            stack += [group[order[middle:]], group[order[:middle]]]
-
-
-class _Points:
-    """Standard normal points for components in turn: shifted Sobol, or pseudo-random."""
-
-    def __init__(self, dimension: int, most: int, rng: np.random.Generator, quasi: bool):
-        self.rng, self.dimension = rng, dimension
-        self.base = None
-        if quasi and most > 1:
-            power = int(np.ceil(np.log2(most)))
-            self.base = qmc.Sobol(dimension, rng=rng).random_base2(power)
-
-    def normal(self, counts: Index) -> Array:
-        """Points (Σ counts, D), `counts[i]` for the i-th component, after one another."""
-        total = int(counts.sum())
-        if self.base is None:
-            return self.rng.standard_normal((total, self.dimension))
-        position = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
-        shifts = np.repeat(self.rng.random((len(counts), self.dimension)), counts, axis=0)
-        u = (self.base[position] + shifts) % 1.0
-        return np.asarray(ndtri(np.clip(u, 1e-15, 1 - 1e-15)))

@@ -8,6 +8,7 @@ from scipy.stats import multivariate_normal, ortho_group
 
 from tests.synthetic import make_run, random_mixture
 from vbstack import Mixture, Run, stack
+from vbstack.draws import draw
 
 
 def posterior(kind, *, bounded, rotated, seed=0, k=4, d=3):
@@ -63,16 +64,16 @@ def test_blocks_hold_the_densities_relative_to_the_reference():
     mixture = random_mixture(1, 3)
     counts = np.full(mixture.size, 16)
     points = []
-    place = mixture._points
+    place = mixture.points
 
     def remember(component, z):
         points.append(place(component, z))
         return points[-1]
 
-    object.__setattr__(mixture, "_points", remember)
+    object.__setattr__(mixture, "points", remember)
     mean, inverse = mixture._reference
     reference = multivariate_normal(mean, np.linalg.inv(inverse.T @ inverse))
-    for block in mixture.draw(counts, np.random.default_rng(0)):
+    for block in draw(mixture, counts, np.random.default_rng(0)):
         y = points[-1]
         for column, j in enumerate(block.columns):
             factor = mixture.factors[j]
@@ -100,7 +101,7 @@ def test_draws_follow_their_components(quasi):
     run = make_run([[0.0, 0.0], [50.0, 0.0]], [[1.0, 2.0], [0.5, 0.1]], 0.0)
     mixture = Mixture.from_runs([run])
     counts = np.array([4096, 0])
-    blocks = list(mixture.draw(counts, np.random.default_rng(1), quasi=quasi))
+    blocks = list(draw(mixture, counts, np.random.default_rng(1), quasi=quasi))
     assert {int(s) for block in blocks for s in np.unique(block.sources)} == {0}
     own = np.concatenate([b.log_densities[:, 0] for b in blocks])
     # log p_0 − log ref has expectation −h_0 − E_0[log ref] = reward_0 − (h_0 + log_joint).
@@ -113,14 +114,14 @@ def test_draws_follow_their_components(quasi):
 def test_far_components_are_left_out_and_nothing_else():
     run = make_run([[0.0, 0.0], [0.5, 0.5], [500.0, 0.0]], 1.0, 0.0)
     mixture = Mixture.from_runs([run])
-    (block,) = mixture.draw(np.array([64, 0, 0]), np.random.default_rng(0))
+    (block,) = draw(mixture, np.array([64, 0, 0]), np.random.default_rng(0))
     assert block.columns.tolist() == [0, 1]
 
 
 def test_narrow_component_inside_a_wide_block_is_evaluated_in_double_precision():
     run = make_run([[0.0], [0.3]], [[1.0], [1e-6]], 0.0)
     mixture = Mixture.from_runs([run])
-    (block,) = mixture.draw(np.array([64, 64]), np.random.default_rng(0))
+    (block,) = draw(mixture, np.array([64, 64]), np.random.default_rng(0))
     assert block.log_densities.dtype == np.float64
     own = block.log_densities[block.sources == 1, 1]
     assert own.max() - own.min() < 15  # χ² of the draws, not rounding noise
