@@ -1,0 +1,152 @@
+"""One iteration's state, and how it becomes the next: surrogate and mixture fitted again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.engine import Recorder
+from vbstack.engines.native import gp, mixture_fit, quadrature, space
+from vbstack.engines.native.gp import Data, Process
+from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.engines.native.settings import Settings
+from vbstack.transform import Transform
+
+Array = NDArray[np.float64]
+
+_ROUNDS = 5  # short fits of the mixture per iteration
+_MOST = 50  # components before the last fit
+_LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
+_GROWTH_GAIN = 0.005  # nats that more components must bring
+_LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
+
+
+@dataclass(frozen=True)
+class State:
+    """One iteration: the space, the surrogate, the mixture and what it is worth."""
+
+    map_: Transform
+    process: Process
+    fitted: Fitted
+
+
+class Evaluated:
+    """The evaluations of a run, in the original space, seen from any other."""
+
+    def __init__(self, recorder: Recorder):
+        self.recorder = recorder
+        known = recorder.precomputed
+        self.x = [np.array(entry.x) for entry in known]
+        self.values = [entry.value for entry in known]
+
+    def add(self, x: Array) -> float:
+        value = self.recorder(x)
+        if isinstance(value, tuple):
+            raise TypeError("the native engine is for log densities without noise")
+        self.x.append(np.array(x))
+        self.values.append(value)
+        return value
+
+    def seen_from(self, map_: Transform) -> Data:
+        """Inputs in the run's space and values with the log-Jacobian of its map.
+
+        A point on a hard bound has no place there, and is left out.
+        """
+        x = np.array(self.x)
+        inside = map_.link.inside(x)
+        u = map_.forward(x[inside])
+        return Data.of(u, np.array(self.values)[inside] + map_.log_jacobian(u))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+
+def first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
+    data = evaluated.seen_from(map_)
+    process = gp.fit(data, [gp.first_guess(data)], 50)
+    return State(map_, process, _fitted(process, _at_the_top(process), rng))
+
+
+def _at_the_top(process: Process) -> Mixture:
+    """Two narrow components at the two best points."""
+    means = process.data.inputs[np.argsort(process.data.values)[:-3:-1]]
+    sds = np.minimum(0.1, 0.3 * process.lengths)
+    return Mixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
+
+
+def _fitted(process: Process, start: Mixture, rng: np.random.Generator) -> Fitted:
+    mixture = mixture_fit.fit(process, start, rng, rounds=_ROUNDS)
+    return mixture_fit.evaluated(process, mixture, rng)
+
+
+def refitted(
+    state: State, evaluated: Evaluated, rng: np.random.Generator, warming: bool, iteration: int
+) -> State:
+    """Surrogate and mixture after new evaluations, from where they were."""
+    data = evaluated.seen_from(state.map_)
+    starts = [state.process.hyperparameters]
+    if warming or iteration % 5 == 0:
+        starts.append(gp.first_guess(data))
+    if not warming and iteration % 5 in (0, 3):
+        starts.append(gp.gaussian_guess(data, *state.fitted.mixture.moments()))
+    process = gp.fit(data, starts, 30)
+    fitted = _fitted(process, state.fitted.mixture, rng)
+    if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
+        fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
+    if not warming and fitted.elbo_sd < 1.0:
+        fitted = _grown(process, fitted, int(len(data.values) ** (2 / 3)), rng)
+    return State(state.map_, process, fitted)
+
+
+def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
+    """With more components, up to `limit`, if they raise the ELBO; else as it was."""
+    size = min(limit, _MOST, 2 + int(1.5 * fitted.mixture.size))
+    if size <= fitted.mixture.size:
+        return fitted
+    mixture = mixture_fit.split(fitted.mixture, size, rng)
+    more = _fitted(process, mixture, rng)
+    return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
+
+
+def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+    """The state in a whitened space, if the evaluations are more likely there; else as it was.
+
+    Both spaces have the same volume, so both processes explain the same values.
+    """
+    map_ = space.whitened(state.map_, state.fitted.mixture)
+    data = evaluated.seen_from(map_)
+    start = space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
+    process = gp.fit(data, [start], 50)
+    if process.log_likelihood < state.process.log_likelihood + _LIKELIHOOD_GAIN:
+        return state
+    mixture = space.moved(state.fitted.mixture, state.map_, map_)
+    mixture = mixture_fit.fit(process, mixture, rng, rounds=2 * _ROUNDS)
+    return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
+
+
+def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
+    """A last fit, wary of uncertainty: with as many components as before, or with many if better.
+
+    For a target that is nearly Gaussian in many dimensions many are worse: there is more to fit.
+    """
+    starts = [state.fitted.mixture]
+    if settings.final_components > starts[0].size:
+        starts.append(mixture_fit.split(starts[0], settings.final_components, rng))
+    fits = [_wary(state.process, start, settings, rng) for start in starts]
+    return replace(state, fitted=max(fits, key=lambda fit: fit[0])[1])
+
+
+def _wary(
+    process: Process, start: Mixture, settings: Settings, rng: np.random.Generator
+) -> tuple[float, Fitted]:
+    """The fit from `start` without the components that the surrogate does not know, and its ELBO
+    less the penalty."""
+    mixture = mixture_fit.fit(process, start, rng, rounds=20, penalty=settings.penalty)
+    variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
+    drop = (variance > settings.largest_variance) | (mixture.weights < 1e-6)
+    mixture = mixture_fit.without(mixture, drop)
+    fitted = mixture_fit.evaluated(process, mixture, rng, 256)
+    spread = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
+    return fitted.elbo - settings.penalty * float(mixture.weights @ spread), fitted
