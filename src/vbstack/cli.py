@@ -6,8 +6,6 @@ interrupted (everything is kept).
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import os
 import sys
@@ -21,15 +19,22 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from vbstack.arguments import (
+    load_problem,
+    model_names,
+    parsed_options,
+    prior_weights,
+    whole_number,
+)
 from vbstack.compare import compare as compare_models
 from vbstack.engines import resolved
-from vbstack.engines.pyvbmc import installed_versions, read_posterior
+from vbstack.engines.pyvbmc import installed_versions
 from vbstack.fit import fit as fit_problem
+from vbstack.imports import import_pickles
 from vbstack.launch import starting_points
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
 from vbstack.progress import table
-from vbstack.run import Run
 from vbstack.screen import Screen, TooFewRuns
 from vbstack.stack import stack as stack_runs
 from vbstack.store import RunStore
@@ -70,46 +75,6 @@ def _stop(message: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-def load_problem(name: str) -> Problem:
-    """The `Problem` called module:attribute or path/to/file.py:attribute."""
-    where, _, attribute = name.rpartition(":")
-    if not where:
-        raise ValueError(f"{name!r} should read module:attribute or path/to/file.py:attribute")
-    if where.endswith(".py"):
-        module = _module_from_file(Path(where))
-    else:
-        sys.path.insert(0, os.getcwd())
-        module = importlib.import_module(where)
-    if not hasattr(module, attribute):
-        raise ValueError(f"{where} has no attribute {attribute!r}")
-    problem = getattr(module, attribute)
-    problem = problem() if callable(problem) and not isinstance(problem, Problem) else problem
-    if not isinstance(problem, Problem):
-        raise TypeError(f"{name} is a {type(problem).__name__}, not a vbstack.Problem")
-    return problem
-
-
-def parsed_options(pairs: list[str] | None) -> dict[str, Any]:
-    """{"name": value} from "name=value", values read as JSON where they are JSON."""
-    options: dict[str, Any] = {}
-    for pair in pairs or ():
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise ValueError(f"--option {pair!r} should read name=value")
-        try:
-            options[name] = json.loads(value)
-        except ValueError:
-            options[name] = value
-    return options
-
-
-def _module_from_file(path: Path) -> Any:
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist")
-    sys.path.insert(0, str(path.parent.resolve()))
-    return importlib.import_module(path.stem)
-
-
 @command
 def fit(
     problem: ProblemName,
@@ -128,7 +93,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
-    count = runs if runs == "auto" else _whole(runs)
+    count = runs if runs == "auto" else whole_number(runs)
     posterior = fit_problem(
         load_problem(problem),
         count,
@@ -229,39 +194,8 @@ def import_(
             "loading a pickle can execute any code in it; if you trust these files, add "
             "--trust-pickles"
         )
-    import dill
-
-    imported: list[Run] = []
-    for path in files:
-        with path.open("rb") as file:
-            imported.append(read_posterior(dill.load(file)))
-    store = RunStore(out)
-    if (out / "store.json").exists():
-        raise FileExistsError(f"{out} is a store already; import into a new directory")
-    first = imported[0].transform
-    described = Problem(
-        log_density=_no_density,
-        lower_bounds=first.lower,
-        upper_bounds=first.upper,
-        plausible_lower_bounds=first.inverse(_box(first.dimension, -0.5))[0],
-        plausible_upper_bounds=first.inverse(_box(first.dimension, 0.5))[0],
-        names=imported[0].names,
-        noisy=imported[0].is_noisy,
-    )
-    store.open(described, 0, {"imported": [path.name for path in files]})
-    for index, one in enumerate(imported):
-        store.save(index, one)
-    print(f"{len(imported)} runs imported into {out}; stack them with: vbstack stack {out}")
-
-
-def _no_density(x: Any) -> float:
-    raise RuntimeError("imported runs have no log density")
-
-
-def _box(dimension: int, value: float) -> Any:
-    import numpy as np
-
-    return np.full((1, dimension), value)
+    count = import_pickles(files, out)
+    print(f"{count} runs imported into {out}; stack them with: vbstack stack {out}")
 
 
 @command
@@ -275,29 +209,13 @@ def compare(
 ) -> None:
     """Compare models of the same data by their evidence, each in a store of its own."""
     names = model_names(models)
-    weights = None if prior is None else dict(zip(names, _weights(prior, names), strict=True))
+    weights = None if prior is None else dict(zip(names, prior_weights(prior, names), strict=True))
     comparison = compare_models(dict(zip(names, models, strict=True)), prior=weights)
     if figure is not None:
         if figure.exists():
             raise FileExistsError(f"{figure} exists; choose another name")
         comparison.figure().savefig(figure, dpi=150)
     print(comparison.to_json() if as_json else comparison.table())
-
-
-def model_names(paths: list[Path]) -> list[str]:
-    """The paths' last parts where these differ, else the whole paths."""
-    short = [path.resolve().name for path in paths]
-    return short if len(set(short)) == len(short) else [str(path) for path in paths]
-
-
-def _weights(text: str, names: list[str]) -> list[float]:
-    try:
-        weights = [float(part) for part in text.split(",")]
-    except ValueError:
-        weights = []
-    if len(weights) != len(names):
-        raise ValueError(f"--prior {text!r} should be {len(names)} numbers with commas between")
-    return weights
 
 
 @command
@@ -326,13 +244,6 @@ def _tiny_problem() -> Problem:
         plausible_lower_bounds=[-1.0],
         plausible_upper_bounds=[1.0],
     )
-
-
-def _whole(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"--runs {text!r} should be a number or auto") from None
 
 
 def _finish(posterior: StackedPosterior, out: Path, as_json: bool) -> None:
