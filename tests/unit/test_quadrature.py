@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.polynomial.hermite_e import hermegauss
+from scipy.stats import multivariate_normal
 
 from benchmarks.make_runs import ARCHIVES
 from vbstack import Transform, load_runs
-from vbstack.quadrature import Prior, condition, integrate_own
+from vbstack.quadrature import Prior, condition, integrate_own, log_evidence
 
 NOISY_RUNS = Path(__file__).parents[1] / "data" / "noisy_gmm.npz"
 
@@ -192,3 +193,15 @@ def test_selection_is_what_softmax_shares_gain_from_noise():
     error = np.std(np.array(gains) - predicted) / np.sqrt(len(gains))
     assert np.mean(gains) == pytest.approx(np.mean(predicted), abs=4 * error)
     assert np.mean(gains) > 5 * error
+
+
+def test_the_dense_log_evidence_is_the_log_density_of_the_values():
+    rng = np.random.default_rng(5)
+    prior = Prior(2.0, np.diag([1.0, 0.5]), -1.0, np.zeros(2), 0.1 * np.eye(2))
+    inputs, noise = rng.normal(size=(30, 2)), np.full(30, 0.3)
+    values = rng.normal(size=30)
+    matrix = prior.kernel(inputs, inputs) + np.diag(noise)
+    expected = multivariate_normal(prior.mean(inputs), matrix).logpdf(values)
+    assert log_evidence(prior, inputs, values, noise) == pytest.approx(expected, rel=1e-10)
+    complete = condition(prior, inputs, values, noise).log_evidence
+    assert complete == pytest.approx(expected, rel=1e-8)
