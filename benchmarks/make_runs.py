@@ -29,14 +29,10 @@ def archive(problem: str, folder: Path = ARCHIVES) -> Path:
 
 
 def archived(run: Run) -> Run:
-    """What the archive keeps: J averaged over hyperparameter samples in single precision, and the
-    surrogate only where the log density is noisy, for pooling."""
+    """What the archive keeps: everything, but J averaged over hyperparameter samples and in single
+    precision."""
     mean = run.log_joint_covariance.mean(axis=0, keepdims=True)
-    return replace(
-        run,
-        log_joint_covariance=mean.astype(np.float32),
-        surrogate=run.surrogate if run.is_noisy else None,
-    )
+    return replace(run, log_joint_covariance=mean.astype(np.float32))
 
 
 def extend(

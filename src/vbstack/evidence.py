@@ -67,8 +67,9 @@ class Evidence:
     pooled, pooled_sd : float or None
         `pooled_elbo` + `divergence`, and its standard deviation; None when evaluations were not
         pooled.
-    pooled_elbo : float or None
-        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations, less `selection`.
+    pooled_elbo, pooled_elbo_sd : float or None
+        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations, less `selection`, and the
+        errors of quadrature, draws and selection together.
     selection : float or None
         Estimate of what the weights gained from the noise of the pooled evaluations.
     divergence : float or None
@@ -93,6 +94,7 @@ class Evidence:
     pooled: float | None = None
     pooled_sd: float | None = None
     pooled_elbo: float | None = None
+    pooled_elbo_sd: float | None = None
     selection: float | None = None
     divergence: float | None = None
 
@@ -108,7 +110,7 @@ def evidence(
     """The evidence of the weights in `solution`, from the runs that were stacked.
 
     With `pooled`, the solution's ELBOs are those of the pooled log-joints; the mixture always holds
-    the runs' own. `why_not` says why a noisy stack was not pooled.
+    the runs' own. `why_not` says why evaluations were not pooled.
     """
     w, log_joint = solution.weights, mixture.log_joint
     change = np.zeros(mixture.size)
@@ -138,7 +140,7 @@ def evidence(
         gap=solution.gap,
         noisy=noisy,
         headline={**estimates, **extra}[method],
-        headline_sd=extra.get("pooled_sd", total_sd),
+        headline_sd=extra.get(f"{method}_sd", total_sd),
         headline_method=method,
         headline_reason=reason,
         **extra,
@@ -162,6 +164,7 @@ def _pooled(
         "pooled": elbo + found.divergence,
         "pooled_sd": float(np.sqrt(variance + found.sd**2)),
         "pooled_elbo": elbo,
+        "pooled_elbo_sd": float(np.sqrt(variance + found.selection_sd**2)),
         "selection": found.selection,
         "divergence": found.divergence,
     }
@@ -169,10 +172,12 @@ def _pooled(
 
 @dataclass(frozen=True)
 class Corrections:
-    """From a pooled ELBO to the log evidence: selection, KL(q ‖ p), and their error together."""
+    """From a pooled ELBO to the log evidence: selection, KL(q ‖ p), the error of the first and of
+    both together."""
 
     selection: float
     divergence: float
+    selection_sd: float
     sd: float
 
 
@@ -198,25 +203,32 @@ def corrections(
     common, gained = pooled.average(y, share)
     unknown = 0.5 * max(0.0, float(share @ variance) - common)
     monte_carlo = np.std(ratio / ratio.mean() - relative) / np.sqrt(relative.size)
-    sd = np.sqrt((0.5 * gained) ** 2 + (0.5 * unknown) ** 2 + monte_carlo**2)
-    return Corrections(SELECTION_SHARE * gained, known + unknown, float(sd))
+    selection_sd = 0.5 * abs(gained)
+    sd = np.sqrt(selection_sd**2 + (0.5 * unknown) ** 2 + monte_carlo**2)
+    return Corrections(SELECTION_SHARE * gained, known + unknown, selection_sd, float(sd))
 
 
 def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[str, str]:
-    if pooled:
+    judged = "every component is judged by the evaluations of all runs together, so no run's "
+    if pooled and noisy:
         return "pooled", (
-            "every component is judged by the evaluations of all runs together, so no run's luck "
-            "is left to choose; the estimated divergence from the posterior is added"
+            f"{judged}luck is left to choose; the estimated divergence from the posterior is added"
         )
+    if pooled:
+        return "pooled_elbo", (
+            f"{judged}own error is left to choose; the ELBO, which is below the log evidence by "
+            "the stack's divergence from the posterior"
+        )
+    left_out = f"; evaluations were not pooled: {why_not}" if why_not else ""
     if noisy:
         return "capped_components", (
             "the log density is noisy: optimised weights favour components whose log-joint was "
             "over-estimated, so the raw ELBO is biased upwards and the median component caps it"
-            + (f"; evaluations were not pooled: {why_not}" if why_not else "")
+            + left_out
         )
     return "raw", (
         "the log density is exact, so the components' log-joints nearly are, and choosing among "
-        "them adds little bias"
+        "them adds little bias" + left_out
     )
 
 

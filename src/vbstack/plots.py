@@ -109,7 +109,8 @@ _ESTIMATES = {
     "raw": "raw",
     "capped_components": "capped by components",
     "capped_runs": "capped by runs",
-    "pooled": "pooled",
+    "pooled_elbo": "pooled, ELBO",
+    "pooled": "pooled, log evidence",
     "naive": "naive stacking",
 }
 
@@ -122,7 +123,7 @@ def evidence_plot(posterior: StackedPosterior, *, ax: Axes | None = None) -> Fig
     ax = ax or new_axes((5.6, 1.1 + 0.36 * len(known)))
     for row, (name, value) in enumerate(known.items()):
         headline = name == e.headline_method
-        sd = e.headline_sd if headline else e.total_sd
+        sd = getattr(e, f"{name}_sd", e.total_sd)
         face = RED if headline else "white"
         ax.errorbar(value, row, xerr=sd, fmt="o", ms=7, color=RED if headline else BLUE,
                     mfc=face, capsize=3)  # fmt: skip

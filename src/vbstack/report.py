@@ -207,9 +207,11 @@ def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
         ("quadrature sd", e.gp_sd, "error of the expected log-joint, from the runs' surrogates"),
         ("gap", e.gap, "no weights of this kind have a raw ELBO higher by more"),
     ]
-    pooled = getattr(e, "pooled", None)
-    if pooled is not None:
-        rows.insert(5, ("pooled", pooled, "log-joints from all runs' evaluations together"))
+    if e.pooled_elbo is not None and e.pooled is not None:
+        rows[5:5] = [
+            ("pooled ELBO", e.pooled_elbo, "log-joints from all runs' evaluations together"),
+            ("pooled", e.pooled, "the same with the stack's divergence from the posterior"),
+        ]
     return rows
 
 

@@ -43,8 +43,8 @@ def stack(
         One weight per component; one per run, keeping its own proportions; or 1/M each.
     evaluations : "auto", "own" or "pooled"
         What each component's expected log-joint rests on: its own run's evaluations, or those of
-        all runs, dropped ones included. "auto" pools when the log density is noisy and the runs
-        kept what it takes.
+        all runs, dropped ones included. "auto" pools when there are several runs and they kept
+        what it takes.
     tolerance : float
         Nats within which the weights are to be certified as the best.
     max_draws : int
@@ -91,13 +91,11 @@ def stack(
 def _pool(
     runs: Sequence[Run], dropped: Sequence[Run], evaluations: str
 ) -> tuple[Pooled | None, str]:
-    """The pooled log-joints, or none and the reason why a noisy stack does without."""
+    """The pooled log-joints, or none and the reason why the stack does without."""
     if evaluations == "own":
         return None, "own ones were asked for"
     if evaluations == "pooled":
         return pool(runs, dropped), ""
-    if not any(run.is_noisy for run in runs):
-        return None, ""
     alone = len(runs) + len(dropped) == 1
     why_not = "there is only one run" if alone else why_not_pool(runs)
     return (None, why_not) if why_not else (pool(runs, dropped), "")

@@ -138,10 +138,30 @@ def test_runs_with_another_link_cannot_be_pooled(noisy):
     assert "no affine map" in why_not_pool([noisy[0], replace(noisy[1], transform=bounded)])
 
 
-def test_exact_runs_are_not_pooled_unless_asked():
+def test_exact_runs_with_surrogates_are_pooled_and_judged_without_optimism():
+    runs = load_runs(ARCHIVES / "gmm_surrogates.npz")
+    ours, own = stack(runs, seed=1), stack(runs, evaluations="own", seed=1)
+    evidence = ours.evidence
+    assert evidence.headline_method == "pooled_elbo"
+    assert evidence.headline == evidence.pooled_elbo
+    assert 0 < evidence.headline_sd == evidence.pooled_elbo_sd <= evidence.pooled_sd
+    assert own.evidence.headline_method == "raw"
+
+    def true_elbo(posterior):
+        x = posterior.sample(20_000, seed=2)
+        values = PROBLEMS["gmm"]().log_densities(x) - posterior.log_pdf(x)
+        return values.mean(), values.std() / np.sqrt(len(x))
+
+    (true, error), (true_own, _) = true_elbo(ours), true_elbo(own)
+    assert abs(evidence.headline - true) < 3 * np.hypot(error, evidence.headline_sd) + 0.005
+    assert true > true_own - 3 * error
+
+
+def test_exact_runs_without_surrogates_keep_their_own_values_and_say_why():
     evidence = stack([make_run([[0.0]], 1.0, -1.0), make_run([[1.0]], 1.0, -1.0)]).evidence
     assert evidence.headline_method == "raw"
     assert evidence.pooled is None
+    assert "not pooled: run 0 has neither a surrogate" in evidence.headline_reason
     with pytest.raises(ValueError, match="evaluations='everyone' is not known"):
         stack([make_run([[0.0]], 1.0, -1.0)], evaluations="everyone")
 

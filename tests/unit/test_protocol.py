@@ -63,6 +63,6 @@ def test_rows_of_a_subset_are_json_and_repeatable() -> None:
     assert single["method"] == "vbmc"
 
 
-def test_rounding_keeps_six_digits() -> None:
-    assert rounded({"a": 1.23456789, "b": -503.486312}) == {"a": 1.23457, "b": -503.486}
+def test_rounding_keeps_six_digits_or_four_decimals() -> None:
+    assert rounded({"a": 1.23456789, "b": -503.486312}) == {"a": 1.23457, "b": -503.4863}
     assert SIZES[0] == 1
