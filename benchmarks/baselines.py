@@ -20,7 +20,7 @@ from benchmarks.samplers import ensemble_mcmc, nested_sampling, noisy_values
 from vbstack import Link
 from vbstack.transform import PROBIT, UNBOUNDED
 
-REPEATS = 6
+REPEATS = 5
 RUNS_OF_BUDGET = 10
 
 

@@ -21,7 +21,8 @@ from benchmarks import baselines, protocol
 from benchmarks.make_runs import ARCHIVES
 from benchmarks.protocol import Case
 from benchmarks.race_stacking import machine
-from vbstack import stack
+from vbstack import Run, stack
+from vbstack.pool import why_not_pool
 
 RESULTS = Path(__file__).parent / "results" / "paper"
 PROBLEMS = ("gmm", "ring", "gmm_noisy", "ring_noisy", "multisensory", "neuronal")
@@ -81,20 +82,27 @@ def runtime_study(cases: Sequence[Case], folder: Path, sizes: Sequence[int], cou
         stack(runs[:2])
         run_seconds = float(np.median([run.seconds for run in runs if run.seconds is not None]))
         for size in [s for s in sizes if 1 < s <= len(runs)]:
-            seconds = []
-            for subset in protocol.subsets(len(runs), size, count):
-                begun = time.perf_counter()
-                stack([runs[i] for i in subset])
-                seconds.append(time.perf_counter() - begun)
+            chosen = [
+                [runs[i] for i in subset] for subset in protocol.subsets(len(runs), size, count)
+            ]
             rows.append(
                 {
                     "problem": case.problem,
                     "runs": size,
                     "run_seconds": run_seconds,
-                    "seconds": seconds,
+                    "seconds": [_seconds(some, "own") for some in chosen],
+                    "pooled_seconds": [
+                        _seconds(some, "pooled") for some in chosen if not why_not_pool(some)
+                    ],
                 }
             )
     return _write(folder / "runtime.json", {"machine": machine(), "rows": rows})
+
+
+def _seconds(runs: Sequence[Run], evaluations: str) -> float:
+    begun = time.perf_counter()
+    stack(runs, evaluations=evaluations)
+    return time.perf_counter() - begun
 
 
 def _baseline_row(task: tuple[Case, str, int], limit: int | None) -> dict[str, Any]:
