@@ -95,19 +95,20 @@ ERRORS = {
         "own values: pyvbmc 1.5's two-level shrinkage"
     ),
     "… pooled": POOLED,
+    "… pooled, the ELBO alone": "pooled: ELBO",
 }
 
 
-def pooling() -> list[str]:
+def pooling(study: str = "pooling") -> list[str]:
     """Medians of every estimate, a column per problem and number of runs."""
-    summary = {(r["problem"], r["runs"], r["method"]): r for r in _results("pooling")["summary"]}
+    summary = {(r["problem"], r["runs"], r["method"]): r for r in _results(study)["summary"]}
     columns = [(problem, runs) for problem, runs, method in summary if method == RAW]
 
     def line(title: str, cell: Callable[[dict[str, Any], dict[str, Any]], str]) -> list[str]:
         return [title, *(cell(summary[*c, RAW], summary[*c, POOLED]) for c in columns)]
 
     def both(key: str) -> Callable[[dict[str, Any], dict[str, Any]], str]:
-        return lambda own, pooled: f"{own[key][0]:.3f} / {pooled[key][0]:.3f}"
+        return lambda own, pooled: f"{own[key][0]:.2g} / {pooled[key][0]:.2g}"
 
     errors = [
         [title, *(f"{summary[*c, method]['absolute_error'][0]:.3f}" for c in columns)]
@@ -116,8 +117,8 @@ def pooling() -> list[str]:
     return _table(
         [
             ["", *(f"{_name(problem)}, {runs}" for problem, runs in columns)],
-            line("bias: raw", lambda own, _: f"{own['bias'][0]:+.2f}"),
-            line("bias: pooled ELBO", lambda _, pooled: f"{pooled['bias'][0]:+.2f}"),
+            line("bias: raw", lambda own, _: f"{own['bias'][0]:+.3f}"),
+            line("bias: pooled ELBO", lambda _, pooled: f"{pooled['bias'][0]:+.3f}"),
             *errors,
             line(
                 "log evidence within 1.96 stated sds: raw / pooled",
@@ -171,6 +172,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "stacking": stacking,
     "engines": engines,
     "pooling": pooling,
+    "pooling_exact": lambda: pooling("pooling_exact"),
     "variants": variants,
 }
 
