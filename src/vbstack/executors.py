@@ -23,6 +23,7 @@ from typing import Any
 
 from pebble import ProcessPool
 
+from vbstack.engines import HEAVY_IMPORTS
 from vbstack.problem import Problem
 from vbstack.worker import FAILED, Outcome, Task, perform, perform_packed
 
@@ -46,7 +47,8 @@ def outcomes(
     if executor == "here":
         yield from _performed_here(problem, tasks, deadline)
         return
-    with _submitter(executor, problem, n_workers, run_timeout) as submit:
+    heavy = sorted({HEAVY_IMPORTS[task.engine] for task in tasks})
+    with _submitter(executor, problem, n_workers, run_timeout, heavy) as submit:
         futures = {submit(task): task for task in tasks}
         completed = _dask_completed if _is_dask(executor) else as_completed
         left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
@@ -77,12 +79,16 @@ def _outcome(future: Any, task: Task, run_timeout: float | None) -> Outcome:
 
 @contextmanager
 def _submitter(
-    executor: Any, problem: Problem, n_workers: int | None, run_timeout: float | None
+    executor: Any,
+    problem: Problem,
+    n_workers: int | None,
+    run_timeout: float | None,
+    heavy: list[str],
 ) -> Iterator[Submit]:
     if executor in (None, "local"):
         packed = problem.packed()
         pool: Any = ProcessPool(
-            max_workers=n_workers or os.cpu_count() or 1, max_tasks=1, context=_CleanContext()
+            max_workers=n_workers or os.cpu_count() or 1, max_tasks=1, context=_CleanContext(heavy)
         )
         try:
             yield lambda task: pool.schedule(perform_packed, (packed, task), timeout=run_timeout)
@@ -151,6 +157,7 @@ class _CleanProcess(multiprocessing.context.SpawnProcess):
 class _CleanContext(multiprocessing.context.ForkServerContext):
     Process = _CleanProcess  # type: ignore[assignment]
 
-    def __init__(self) -> None:
+    def __init__(self, heavy: list[str]) -> None:
+        """The server of the processes imports these modules before it forks the first."""
         super().__init__()
-        self.set_forkserver_preload(["vbstack.worker", "pyvbmc"])
+        self.set_forkserver_preload(["vbstack.worker", *heavy])

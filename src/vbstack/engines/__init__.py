@@ -8,6 +8,8 @@ if TYPE_CHECKING:
     from vbstack.engine import Engine
 
 ENGINES = ("pyvbmc", "native")
+# What an engine takes long to import: done once, before the processes of the runs are forked.
+HEAVY_IMPORTS = {"pyvbmc": "pyvbmc", "native": "vbstack.engines.native.loop"}
 
 
 def resolved(name: str) -> str:
