@@ -45,7 +45,7 @@ def timed(function: Callable[..., Any], phase: str, clock: dict[str, float]) -> 
 def profile(problem: str, size: int) -> dict[str, float]:
     """Median seconds of each phase, and of the whole."""
     runs = [run for run in load_runs(archive(problem)) if run.converged][:size]
-    stack(runs[:2])
+    stack(runs[:2], evaluations="own")
     clocks = []
     for seed in range(7):
         clock: dict[str, float] = defaultdict(float)
@@ -53,7 +53,7 @@ def profile(problem: str, size: int) -> dict[str, float]:
         for phase, (owner, name) in PHASES.items():
             setattr(owner, name, timed(originals[phase], phase, clock))
         begun = time.perf_counter()
-        stack(runs, seed=seed)
+        stack(runs, evaluations="own", seed=seed)
         clock["whole"] = time.perf_counter() - begun
         for phase, (owner, name) in PHASES.items():
             setattr(owner, name, originals[phase])

@@ -116,9 +116,9 @@ def timed(
 def memory_of_ours(problem: str, size: int) -> float:
     """Peak extra memory of `stack` in a fresh process: here freed memory would hide the need."""
     runs = converged_runs(problem)[:size]
-    stack(runs[:2])
+    stack(runs[:2], evaluations="own")
     with PeakMemory() as memory:
-        stack(runs)
+        stack(runs, evaluations="own")
     return memory.megabytes
 
 
