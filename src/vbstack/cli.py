@@ -48,6 +48,7 @@ Options = Annotated[
     list[str] | None, typer.Option("--option", help="a pyvbmc option, name=value; repeatable")
 ]
 EngineName = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
+Evaluations = Annotated[str, typer.Option(help="of the stack: auto, own or pooled")]
 OnError = Annotated[str, typer.Option(help="fail_run, retry or floor")]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
@@ -84,6 +85,7 @@ def fit(
     workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
     starts: Annotated[str, typer.Option(help="uniform or sobol")] = "uniform",
+    evaluations: Evaluations = "auto",
     engine: EngineName = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
@@ -102,6 +104,7 @@ def fit(
         n_workers=workers,
         executor=executor,
         starts=starts,
+        evaluations=evaluations,
         engine=engine,
         timeout=timeout,
         run_timeout=run_timeout,
@@ -140,7 +143,7 @@ def run(
 def stack(
     directory: Directory,
     weights: Annotated[str, typer.Option(help="all, runs or naive")] = "all",
-    evaluations: Annotated[str, typer.Option(help="auto, own or pooled")] = "auto",
+    evaluations: Evaluations = "auto",
     min_runs: Annotated[int, typer.Option(help="fewer usable runs are an error")] = 1,
     all_runs: Annotated[bool, typer.Option(help="also runs that did not converge")] = False,
     as_json: AsJson = False,

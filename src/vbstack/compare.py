@@ -5,8 +5,9 @@ The log evidence of model i is known with the error
     error_i = √(sd_i² + bias_i²)
 
 where sd is the Monte Carlo and quadrature error and `bias` the size of what is known to be able to
-shift the estimate: the distance between the raw and the headline ELBO (zero for an exact log
-density), the certificate's gap, and no less than `OPTIMISM`. Runs of different models are
+shift the estimate: what a cap takes off a noisy stack whose evaluations are not pooled, or the
+estimated divergence by which the pooled ELBO of an exact one is below its log evidence; the
+certificate's gap; and no less than `OPTIMISM`. Runs of different models are
 independent, so the errors of two models add in quadrature.
 """
 
@@ -37,6 +38,13 @@ OPTIMISM = 0.031
 
 SCALE = "Kass & Raftery (1995), J. Am. Stat. Assoc. 90:773"
 _VERBAL = ((1, "not worth more than a bare mention"), (3, "positive"), (5, "strong"))
+_REASONS = {
+    "raw": "its weights are not certified any closer",
+    "pooled": "its weights are not certified any closer",
+    "pooled_elbo": "the stack's divergence from the posterior",
+    "capped_components": "the noise of its log density: raw and capped estimates differ",
+    "capped_runs": "the noise of its log density: raw and capped estimates differ",
+}
 _POINTS = 2**13  # quasi-random points for the uncertainty of probabilities: 1e-3
 
 
@@ -245,9 +253,11 @@ def verbal(log_bayes_factor: float) -> str:
 def _known_bias(posterior: StackedPosterior) -> float:
     """Nats by which the headline may be off for reasons that its sd does not cover."""
     evidence = posterior.evidence
-    # Pooled evaluations take the noise's part out of the estimate, and state what is left as error.
-    noise = 0.0 if evidence.pooled is not None else abs(evidence.raw - evidence.headline)
-    return max(noise + evidence.gap, OPTIMISM)
+    if evidence.pooled is None:  # a cap may have been too low, or not low enough
+        shift = abs(evidence.raw - evidence.headline)
+    else:  # a noisy stack's headline holds its divergence and the error of that, an exact one's not
+        shift = abs(evidence.pooled - evidence.headline)
+    return max(shift + evidence.gap, OPTIMISM)
 
 
 def _probability_intervals(log_odds: Array, errors: Array, level: float) -> tuple[Array, Array]:
@@ -322,10 +332,9 @@ def _closeness(best: ComparedModel, other: ComparedModel) -> list[str]:
             "nats: which is better is not settled; more runs may settle it"
         )
     for model in (best, other):
-        if model.bias >= max(size, OPTIMISM) and model.method != "raw":
+        if model.bias >= size and model.bias > OPTIMISM:
             texts.append(
-                f"the raw and the {model.method} log evidence of {model.name} differ by about "
-                f"{model.bias:.3f} nats, as much as the models do: the noise of its log density "
-                "could explain the difference"
+                f"the log evidence of {model.name} may be off by {model.bias:.3f} nats "
+                f"({_REASONS[model.method]}), as much as the models differ"
             )
     return texts

@@ -17,7 +17,7 @@ Memory = deque[tuple[Array, Array]]  # (change of the point, minus the change of
 
 _SUFFICIENT = 1e-4  # share of the promised rise that a step must bring (Armijo)
 _SHORTER = 0.3
-_SHORTEST = 1e-3
+_SHORTEST = 1e-6
 
 
 def remember(memory: Memory, change: Array, bend: Array) -> None:
@@ -76,6 +76,7 @@ def climb(
         if direction @ held <= 0:
             memory.clear()
             direction = held / steepest
+        plain = not memory
         direction *= min(1.0, reach / float(np.abs(direction).max()))
         step = 1.0
         while True:
@@ -85,11 +86,15 @@ def climb(
                 break
             step *= _SHORTER
             if step < _SHORTEST:
-                return x, value
-        remember(memory, trial - x, slope - new_slope)
-        gain, x, value, slope = new_value - value, trial, new_value, new_slope
+                break
+        gain = new_value - value if step >= _SHORTEST else 0.0
+        if gain > 0:
+            remember(memory, trial - x, slope - new_slope)
+            x, value, slope = trial, new_value, new_slope
         taken += 1
         counted += gain < large
         if gain < tolerance * max(1.0, abs(value)):
-            break
+            if plain or step == 1.0:
+                break
+            memory.clear()  # after a direction that had to be cut short, the slope alone is tried
     return x, value

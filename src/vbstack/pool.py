@@ -80,9 +80,8 @@ class Pooled:
         if self.own_covariance is not None:
             return self.own_covariance[np.ix_(which, which)]
         parts = self.centres[which], self.factors[which]
-        means = np.array([process.expected(*parts) for process in self.processes])
-        covariances = np.array([process.covariance(*parts) for process in self.processes])
-        return _moments(means, covariances, self.shares)[1]
+        means, covariances = zip(*(p.integrate(*parts) for p in self.processes), strict=True)
+        return _moments(np.array(means), np.array(covariances), self.shares)[1]
 
     def predict(self, y: Array) -> tuple[Array, Array]:
         """Mean and variance (n,) of the log density in link space, at points y (n, D) there."""
@@ -242,7 +241,7 @@ def _own_data(run: Run) -> Data:
     if run.evaluations.sds is not None:
         variances = np.square(run.evaluations.sds[usable])
     else:
-        variances = np.full(len(y), EXACT_VARIANCE if noise is None else float(np.median(noise)))
+        variances = np.full(len(y), EXACT_VARIANCE if noise is None else float(noise.min()))
     variances = np.maximum(variances, EXACT_VARIANCE)
     return Data(y, values[usable] + map_.link.log_jacobian(y), variances)
 

@@ -151,21 +151,21 @@ class Process:
         return mean, missed + np.square(spread).sum(axis=0)
 
     def integrate(self, centres: Array, factors: Array) -> tuple[Array, Array]:
-        """E_j[f]: mean (K,) and covariance (K, K) for Gaussians N(c_j, F_j F_jᵀ)."""
-        return self.expected(centres, factors), self.covariance(centres, factors)
+        """E_j[f]: mean (K,) and covariance (K, K) for Gaussians N(c_j, F_j F_jᵀ).
+
+        The covariance takes time and memory by the square of K.
+        """
+        features = self._features(self.prior.kernel_means(centres, factors, self.pivots))
+        spread = solve_triangular(self.information, features.T, lower=True, check_finite=False)
+        covariance = self.prior.kernel_pairs(centres, factors)
+        covariance += spread.T @ spread - features @ features.T
+        mean = self.prior.expected_mean(centres, factors) + features @ self.coefficients
+        return mean, 0.5 * (covariance + covariance.T)
 
     def expected(self, centres: Array, factors: Array) -> Array:
         """Mean (K,) of E_j[f]."""
         features = self._features(self.prior.kernel_means(centres, factors, self.pivots))
         return np.asarray(self.prior.expected_mean(centres, factors) + features @ self.coefficients)
-
-    def covariance(self, centres: Array, factors: Array) -> Array:
-        """Covariance (K, K) of E_j[f]; its time and memory grow with the square of K."""
-        features = self._features(self.prior.kernel_means(centres, factors, self.pivots))
-        spread = solve_triangular(self.information, features.T, lower=True, check_finite=False)
-        covariance = self.prior.kernel_pairs(centres, factors)
-        covariance += spread.T @ spread - features @ features.T
-        return np.asarray(0.5 * (covariance + covariance.T))
 
     def average(self, points: Array, shares: Array) -> tuple[float, float, float]:
         """Of Σ_n s_n f(x_n): its mean, its variance, and how far selection has raised it.
@@ -223,9 +223,9 @@ def condition(
 
 def log_evidence(prior: Prior, inputs: Array, values: Array, noise_variance: Array) -> float:
     """Log density of the evaluations under the prior, by one dense factorisation: for a few hundred
-    of them faster than pivots; −inf where the kernel matrix is singular to rounding."""
+    of them faster than pivots. Noise below the kernel's rounding counts as that."""
     matrix = prior.kernel(inputs, inputs)
-    matrix[np.diag_indices(len(inputs))] += noise_variance
+    matrix[np.diag_indices(len(inputs))] += np.maximum(noise_variance, 1e-12 * prior.variance)
     factor, info = lapack.dpotrf(matrix, lower=1, overwrite_a=1)
     if info:
         return -np.inf

@@ -36,6 +36,15 @@ _DRAWS = 40_000  # for quantiles
 _QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 _CONTENTS = ("parameters", "evidence", "figures", "runs", "problem", "reproduce")
 
+_METHODS = {
+    "raw": "raw",
+    "capped_components": "capped by components",
+    "capped_runs": "capped by runs",
+    "pooled": "pooled",
+    "pooled_elbo": "pooled ELBO",
+    "naive": "naive",
+}
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -125,7 +134,7 @@ def render(
         loader=jinja2.PackageLoader("vbstack"), autoescape=True, undefined=jinja2.StrictUndefined
     )
     environment.filters |= {"number": number, "fixed": fixed, "percent": percent}
-    environment.filters["words"] = lambda text: text.replace("_", " by ")
+    environment.filters["words"] = _METHODS.__getitem__
     how, commands = _commands(posterior, origin)
     return environment.get_template("report.html.j2").render(
         css=Markup(css),
@@ -196,7 +205,7 @@ def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
     e = posterior.evidence
     rows = [
         ("headline", e.headline, "the estimate to report"),
-        ("headline sd", e.headline_sd, "its standard deviation, selection bias not included"),
+        ("headline sd", e.headline_sd, "its standard deviation"),
         ("raw", e.raw, "expected log-joint plus entropy, on fresh draws"),
         ("capped by components", e.capped_components, "log-joint at most the median component's"),
         ("capped by runs", e.capped_runs, "log-joint at most the median run's"),
@@ -205,7 +214,7 @@ def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
         ("entropy", e.entropy, "the second part of raw"),
         ("entropy s.e.", e.entropy_sd, "Monte Carlo error of the entropy"),
         ("quadrature sd", e.gp_sd, "error of the expected log-joint, from the runs' surrogates"),
-        ("gap", e.gap, "no weights of this kind have a raw ELBO higher by more"),
+        ("gap", e.gap, "no weights of this kind have an ELBO higher by more"),
     ]
     if e.pooled_elbo is not None and e.pooled is not None:
         rows[5:5] = [
@@ -275,16 +284,21 @@ def _versions(posterior: StackedPosterior, version: str) -> list[tuple[str, str,
 
 def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, str]:
     """How to make this result again: a sentence and the commands."""
+    values = "own" if posterior.link_log_joint is None else "pooled"
     if origin is None:
         lines = [
             "from vbstack import stack",
-            f"posterior = stack(runs, weights={posterior.target!r})  # the runs above, in order",
+            f"posterior = stack(runs, weights={posterior.target!r}, evaluations={values!r})"
+            "  # the runs above, in order",
             'posterior.report("report.html")',
         ]
         return "This posterior was stacked from runs whose store is not known.", "\n".join(lines)
     where = shlex.quote(origin.directory)
     options = origin.plan.get("options", {})
-    finish = [f"vbstack stack {where} --weights {posterior.target}", f"vbstack report {where}"]
+    finish = [
+        f"vbstack stack {where} --weights {posterior.target} --evaluations {values}",
+        f"vbstack report {where}",
+    ]
     if "imported" in options:
         files = " ".join(shlex.quote(str(name)) for name in options["imported"])
         first = f"vbstack import {files} --out {where} --trust-pickles"

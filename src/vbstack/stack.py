@@ -96,7 +96,7 @@ def _pool(
         return None, "own ones were asked for"
     if evaluations == "pooled":
         return pool(runs, dropped), ""
-    alone = len(runs) + len(dropped) == 1
+    alone = len(runs) == 1 and all(why_not_pool([*runs, run]) for run in dropped)
     why_not = "there is only one run" if alone else why_not_pool(runs)
     return (None, why_not) if why_not else (pool(runs, dropped), "")
 

@@ -62,3 +62,19 @@ def test_no_step_is_longer_than_its_reach_and_large_gains_are_not_counted():
     visited.clear()
     climbed(watched, far, *box, steps=2, reach=0.25, large=1.0)
     assert len(visited) > counted
+
+
+def test_a_useless_memory_is_forgotten():
+    """Curvature of another objective sends the first step far off; the slope alone then helps."""
+    memory = deque([(np.array([1.0, 0.0, 0.0]), np.array([1e-9, 0.0, 0.0]))], maxlen=8)
+    box = np.full(3, -1e12), np.full(3, 1e12)
+    x, _ = climb(quadratic, np.zeros(3), *box, memory, steps=60, tolerance=1e-12, reach=np.inf)
+    assert np.allclose(x, TOP, atol=1e-4)
+
+
+def test_a_narrow_ridge_is_climbed_from_nearby():
+    def narrow(x):
+        return -0.5e8 * float(x @ x), -1e8 * x
+
+    x, _ = climbed(narrow, np.array([1e-4, 0.0]), np.full(2, -1.0), np.full(2, 1.0))
+    assert np.abs(x).max() < 1e-6

@@ -9,7 +9,15 @@ import pytest
 from benchmarks.make_runs import ARCHIVES
 from benchmarks.problems import PROBLEMS
 from tests.synthetic import make_run
-from vbstack import Evidence, Mixture, StackedPosterior, load_runs, pool, stack
+from vbstack import (
+    Evidence,
+    Mixture,
+    StackedPosterior,
+    diagnostics,
+    load_runs,
+    pool,
+    stack,
+)
 from vbstack.evidence import corrections
 from vbstack.files import read_file, write_file
 from vbstack.pool import gather, near_the_top, why_not_pool
@@ -146,6 +154,7 @@ def test_exact_runs_with_surrogates_are_pooled_and_judged_without_optimism():
     assert evidence.headline == evidence.pooled_elbo
     assert 0 < evidence.headline_sd == evidence.pooled_elbo_sd <= evidence.pooled_sd
     assert own.evidence.headline_method == "raw"
+    assert not any("noisy" in text for text in diagnostics(ours).warnings)
 
     def true_elbo(posterior):
         x = posterior.sample(20_000, seed=2)
