@@ -65,8 +65,9 @@ paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm --problem ring \
-		--problem gmm_noisy --problem ring_noisy --problem multisensory --problem neuronal
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 60 --problem gmm --problem ring
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm_noisy --problem ring_noisy \
+		--problem multisensory --problem neuronal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 
 clean:
