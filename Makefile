@@ -59,7 +59,7 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.race_end_to_end
 
 paper: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks all
+	$(VENV)/bin/python -m benchmarks paper
 
 paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py

@@ -1,6 +1,7 @@
-"""The paper's experiments: `python -m benchmarks run|stack|baselines|tables|figures|all`.
+"""The paper's experiments: `python -m benchmarks run|stack|baselines|tables|figures|paper|all`.
 
-`all` is everything that follows from the archives: stack, baselines, tables and figures. `run`
+`paper` is everything that follows from the archives: stack, tables and figures, with the stored
+baselines; `all` makes the baselines again too (but for the neuronal one, which takes long). `run`
 makes or extends the archives themselves (hours), `runtime` measures seconds, and `peers` stacks ten
 runs with pyvbmc's SVBMC, in an environment with torch.
 """
@@ -23,7 +24,7 @@ RUNTIME_SUBSETS = 5
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    steps = ("run", "stack", "baselines", "peers", "runtime", "tables", "figures", "all")
+    steps = ("run", "stack", "baselines", "peers", "runtime", "tables", "figures", "paper", "all")
     parser.add_argument("step", choices=steps)
     parser.add_argument("--problem", choices=studies.PROBLEMS, action="append")
     parser.add_argument("--runs", type=int, help="run: how many; stack: at most this M")
@@ -60,7 +61,7 @@ def main() -> None:
         raise SystemExit("nothing to do: make runs first, with python -m benchmarks run")
     sizes = [size for size in a.sizes if a.runs is None or size <= a.runs]
     for case in cases:
-        if a.step in ("stack", "all"):
+        if a.step in ("stack", "paper", "all"):
             print(studies.stack_study(case, a.out, a.workers, sizes, a.subsets), flush=True)
         wanted = a.step == "all" and case.problem not in studies.STORED_ONLY
         if a.step == "baselines" or wanted:
@@ -69,9 +70,9 @@ def main() -> None:
             print(studies.peer_study(case, a.out, min(a.subsets, protocol.ADAM_SUBSETS)))
     if a.step == "runtime":
         print(studies.runtime_study(cases, a.out, sizes, RUNTIME_SUBSETS))
-    if a.step in ("tables", "all"):
+    if a.step in ("tables", "paper", "all"):
         print(write_tables(a.out))
-    if a.step in ("figures", "all"):
+    if a.step in ("figures", "paper", "all"):
         for path in write_figures(a.out, cases):
             print(path)
 
