@@ -1,7 +1,8 @@
 """Limited-memory BFGS: directions from the last changes of the slope, and short climbs in a box.
 
 The weights' solver climbs on a sphere and the native engine's fits in a box; both take their
-directions from here.
+directions from here. SciPy's L-BFGS-B is not used for these: it starts every fit without memory,
+and the native engine's many short fits of nearly the same objective are quicker with one.
 """
 
 from __future__ import annotations
