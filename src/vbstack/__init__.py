@@ -1,6 +1,7 @@
 """vbstack: one global posterior, and its evidence, from independent VBMC runs."""
 
-from vbstack.compare import ComparedModel, Comparison, compare
+from vbstack.compare import compare
+from vbstack.comparison import ComparedModel, Comparison
 from vbstack.diagnostics import Diagnostics, diagnostics
 from vbstack.evidence import Evidence
 from vbstack.export import GaussianMixture

@@ -13,18 +13,16 @@ independent, so the errors of two models add in quadrature.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
+from vbstack.comparison import ComparedModel, Comparison
 from vbstack.posterior import StackedPosterior
 from vbstack.stack import stack
 from vbstack.store import RunStore
@@ -36,7 +34,6 @@ Source = StackedPosterior | RunStore | str | os.PathLike[str]
 # many (benchmarks/results/race_stacking.md): weights favour what quadrature over-estimates.
 OPTIMISM = 0.031
 
-SCALE = "Kass & Raftery (1995), J. Am. Stat. Assoc. 90:773"
 _VERBAL = ((1, "not worth more than a bare mention"), (3, "positive"), (5, "strong"))
 _REASONS = {
     "raw": "its weights are not certified any closer",
@@ -46,136 +43,6 @@ _REASONS = {
     "capped_runs": "the noise of its log density: raw and capped estimates differ",
 }
 _POINTS = 2**13  # quasi-random points for the uncertainty of probabilities: 1e-3
-
-
-@dataclass(frozen=True)
-class ComparedModel:
-    """One model of a comparison; differences are to the best model, in nats.
-
-    Attributes
-    ----------
-    log_evidence, sd, bias, error : float
-        The headline estimate; its Monte Carlo and quadrature error; its known possible bias; both.
-    method : str
-        Which estimate the headline is.
-    difference, difference_error : float
-        Log evidence less that of the best model, and its error.
-    verbal : str
-        The Bayes factor of the best model against this one, in words.
-    prior, probability, probability_low, probability_high : float
-        Prior and posterior model probability, and the interval that the errors leave.
-    runs : int
-        Number of runs stacked.
-    """
-
-    name: str
-    log_evidence: float
-    sd: float
-    bias: float
-    error: float
-    method: str
-    difference: float
-    difference_error: float
-    verbal: str
-    prior: float
-    probability: float
-    probability_low: float
-    probability_high: float
-    runs: int
-
-    @property
-    def bayes_factor(self) -> float:
-        """Of the best model against this one; infinite beyond the largest number."""
-        with np.errstate(over="ignore"):
-            return float(np.exp(-self.difference))
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Models by log evidence, best first; `str()` is a table.
-
-    Attributes
-    ----------
-    models : tuple of ComparedModel
-    warnings : tuple of str
-        What makes the ranking uncertain.
-    level : float
-        Coverage of the probability intervals.
-    scale : str
-        Where the words for Bayes factors come from.
-    """
-
-    models: tuple[ComparedModel, ...]
-    warnings: tuple[str, ...]
-    level: float
-    scale: str = SCALE
-
-    def log_bayes_factor(self, a: str, b: str) -> tuple[float, float]:
-        """Log evidence of `a` less that of `b`, and its error."""
-        first, second = self._model(a), self._model(b)
-        difference = first.log_evidence - second.log_evidence
-        return difference, float(np.hypot(first.error, second.error))
-
-    def _model(self, name: str) -> ComparedModel:
-        for model in self.models:
-            if model.name == name:
-                return model
-        raise KeyError(f"no model is called {name!r}; there are {[m.name for m in self.models]}")
-
-    def __str__(self) -> str:
-        return self.table()
-
-    def table(self) -> str:
-        """The comparison as text, with its warnings."""
-        width = max(5, *(len(model.name) for model in self.models))
-        interval = f"{100 * self.level:g} % interval"
-        lines = [
-            f"{'model':<{width}} {'log evidence':>12} {'± error':>9} {'difference':>11} "
-            f"{'± error':>9} {'probability':>12} {interval:>18} {'Bayes factor':>12}"
-            f"  for {self.models[0].name}"
-        ]
-        for m in self.models:
-            between = f"{m.probability_low:.3f} to {m.probability_high:.3f}"
-            lines.append(
-                f"{m.name:<{width}} {m.log_evidence:>12.3f} {m.error:>9.3f} {m.difference:>11.3f} "
-                f"{m.difference_error:>9.3f} {m.probability:>12.4f} {between:>18} "
-                f"{m.bayes_factor:>12.3g}  {m.verbal}"
-            )
-        lines.append(f"Words for Bayes factors: {self.scale}.")
-        return "\n".join(lines + [f"Warning: {warning}" for warning in self.warnings])
-
-    def to_json(self) -> str:
-        """The comparison as JSON text."""
-        return json.dumps(asdict(self), indent=1)
-
-    def figure(self, fig: Any = None) -> Any:
-        """A matplotlib Figure: differences in log evidence, and model probabilities."""
-        from matplotlib.figure import Figure
-
-        models = self.models[::-1]  # matplotlib counts upwards; the best model belongs on top
-        fig = fig or Figure(figsize=(9, 1.3 + 0.45 * len(models)), layout="constrained")
-        left, right = fig.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        rows = np.arange(len(models))
-        values = [m.difference for m in models]
-        errors = [m.error for m in models]
-        left.axvline(0, color="0.8", lw=1)
-        left.errorbar(values, rows, xerr=errors, fmt="o", color="#0072B2", capsize=4)
-        label = f"log evidence minus that of {self.models[0].name} (nats), ± error"
-        left.set_xlabel(label, parse_math=False)
-        left.set_yticks(rows, [m.name for m in models], parse_math=False)
-        left.set_ylim(-0.6, len(models) - 0.4)
-        p = np.array([m.probability for m in models])
-        ends = np.array([[m.probability_low, m.probability_high] for m in models]).T
-        right.barh(rows, p, height=0.55, color="#56B4E9")
-        right.errorbar(p, rows, xerr=np.abs(ends - p), fmt="none", color="0.15", capsize=4)
-        for row, value, end in zip(rows, p, ends[1], strict=True):
-            right.text(max(end, value) + 0.03, row, f"{value:.3g}", va="center")
-        right.set_xlabel(f"model probability, {100 * self.level:g} % interval")
-        right.set_xlim(0, 1.2)
-        right.set_xticks([0, 0.25, 0.5, 0.75, 1])
-        for ax in (left, right):
-            ax.spines[["top", "right"]].set_visible(False)
-        return fig
 
 
 def compare(
