@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 _ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
+_LURED = 1.0  # sd in nats of an ELBO that a guess of the surrogate makes up
+_NOTHING = 1e-4  # weight of a component that only keeps others from being split
 _GROWTH_GAIN = 0.005  # nats that more components must bring
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
@@ -76,8 +78,11 @@ def _at_the_top(process: Process) -> Mixture:
     return Mixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
 
 
-def _fitted(process: Process, start: Mixture, rng: np.random.Generator) -> Fitted:
-    mixture = mixture_fit.fit(process, start, rng, rounds=_ROUNDS)
+def _fitted(
+    process: Process, start: Mixture, rng: np.random.Generator, penalty: float = 0.0
+) -> Fitted:
+    mixture = mixture_fit.fit(process, start, rng, rounds=_ROUNDS, penalty=penalty)
+    mixture = mixture_fit.without(mixture, mixture.weights < _NOTHING)
     return mixture_fit.evaluated(process, mixture, rng)
 
 
@@ -95,8 +100,10 @@ def refitted(
     fitted = _fitted(process, state.fitted.mixture, rng)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
         fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
+    if not warming and fitted.elbo_sd > _LURED:
+        fitted = _fitted(process, state.fitted.mixture, rng, penalty=1.0)
     if not warming and fitted.elbo_sd < 1.0:
-        fitted = _grown(process, fitted, int(len(data.values) ** (2 / 3)), rng)
+        fitted = _grown(process, fitted, len(data.values) // 2, rng)
     return State(state.map_, process, fitted)
 
 
