@@ -70,6 +70,12 @@ def test_variances_are_the_diagonal_of_the_covariance_and_that_of_a_prior_is_kno
     assert quadrature.covariance(far, np.zeros((1, 2)), sds)[0, 0] == pytest.approx(expected)
 
 
+def _central_differences(x, function, step):
+    """With a step at which single precision does not show."""
+    moves = step * np.eye(x.size)
+    return [(function(x + move) - function(x - move)) / (2 * step) for move in moves]
+
+
 @pytest.mark.parametrize("penalty", [0.0, 1.5])
 def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, penalty):
     points = mixture_fit.normal_points(3, 16, 2, np.random.default_rng(0))
@@ -82,8 +88,8 @@ def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, pe
             parts = {n: getattr(mixture, n) for n in names} | {name: v.reshape(shape)}
             return mixture_fit.objective(process, Mixture(**parts), points, penalty)[0]
 
-        expected = approx_fprime(value.ravel(), changed, 1e-7)
-        np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-4, atol=1e-4)
+        expected = _central_differences(value.ravel(), changed, 1e-3)
+        np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_the_entropy_of_one_gaussian_is_known():

@@ -24,6 +24,7 @@ Array = NDArray[np.float64]
 JITTER = 1e-4  # variance added to every value
 _DEPTH = 20.0  # nats per dimension below the best, beyond which values are compressed
 _SHAPING = 0.05  # sd of the extra noise per nat that a point lies below the shaping threshold
+_TOLERANCE = 2e-5  # of the log posterior: the next evaluations change it by more
 _DEGREES = 3.0  # of the Student-t priors
 _MEMORY = 10  # curvature pairs of a fit
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -231,7 +232,7 @@ def fit(data: Data, starts: list[Array], max_iterations: int) -> Process:
             priors.upper,
             deque(maxlen=_MEMORY),
             steps=max_iterations,
-            tolerance=1e-6,
+            tolerance=_TOLERANCE,
             reach=np.inf,
         )
         for start in starts

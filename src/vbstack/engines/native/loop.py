@@ -35,7 +35,7 @@ from vbstack.surrogate import Surrogate
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
-_MISFIT = 3.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
+_MISFIT = 4.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 
 
 def run_native(

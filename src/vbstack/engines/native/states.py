@@ -21,6 +21,7 @@ _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
 _LURED = 1.0  # sd in nats of an ELBO that a guess of the surrogate makes up
 _NOTHING = 1e-4  # weight of a component that only keeps others from being split
+_SURE = 0.1  # sd in nats of an ELBO that may decide
 _GROWTH_GAIN = 0.005  # nats that more components must bring
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
@@ -100,16 +101,16 @@ def refitted(
     fitted = _fitted(process, state.fitted.mixture, rng)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
         fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
-    if not warming and fitted.elbo_sd > _LURED:
+    if not warming and state.fitted.elbo_sd < _LURED < fitted.elbo_sd:
         fitted = _fitted(process, state.fitted.mixture, rng, penalty=1.0)
-    if not warming and fitted.elbo_sd < 1.0:
+    if not warming and fitted.elbo_sd < 1.0 and iteration % 2 == 0:
         fitted = _grown(process, fitted, len(data.values) // 2, rng)
     return State(state.map_, process, fitted)
 
 
 def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
     """With more components, up to `limit`, if they raise the ELBO; else as it was."""
-    size = min(limit, _MOST, 2 + int(1.5 * fitted.mixture.size))
+    size = min(limit, _MOST, 2 + 2 * fitted.mixture.size)
     if size <= fitted.mixture.size:
         return fitted
     mixture = mixture_fit.split(fitted.mixture, size, rng)
@@ -128,32 +129,37 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     process = gp.fit(data, [start], 50)
     if process.log_likelihood < state.process.log_likelihood + _LIKELIHOOD_GAIN:
         return state
-    mixture = space.moved(state.fitted.mixture, state.map_, map_)
-    mixture = mixture_fit.fit(process, mixture, rng, rounds=2 * _ROUNDS)
-    return State(map_, process, mixture_fit.evaluated(process, mixture, rng))
+    moved = space.moved(state.fitted.mixture, state.map_, map_)
+    fitted = _fitted(process, moved, rng)
+    one = _fitted(process, mixture_fit.as_one(moved), rng)
+    known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
+    return State(map_, process, one if known and one.elbo > fitted.elbo else fitted)
 
 
 def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
-    """A last fit, wary of uncertainty: with as many components as before, or with many if better.
+    """A last fit, wary of uncertainty: with one component, as many as before or many, as is best.
 
     For a target that is nearly Gaussian in many dimensions many are worse: there is more to fit.
     """
-    starts = [state.fitted.mixture]
-    if settings.final_components > starts[0].size:
-        starts.append(mixture_fit.split(starts[0], settings.final_components, rng))
-    fits = [_wary(state.process, start, settings, rng) for start in starts]
-    return replace(state, fitted=max(fits, key=lambda fit: fit[0])[1])
+    process, mixture = state.process, state.fitted.mixture
+    starts = [mixture_fit.as_one(mixture), mixture]
+    if settings.final_components > mixture.size:
+        starts.append(mixture_fit.split(mixture, settings.final_components, rng))
+    fits = [_wary(process, start, settings, rng, _ROUNDS) for start in starts]
+    better = max(fits, key=lambda fit: fit[0])[1].mixture
+    return replace(state, fitted=_wary(process, better, settings, rng, 3 * _ROUNDS)[1])
 
 
 def _wary(
-    process: Process, start: Mixture, settings: Settings, rng: np.random.Generator
+    process: Process, start: Mixture, settings: Settings, rng: np.random.Generator, rounds: int
 ) -> tuple[float, Fitted]:
     """The fit from `start` without the components that the surrogate does not know, and its ELBO
     less the penalty."""
-    mixture = mixture_fit.fit(process, start, rng, rounds=20, penalty=settings.penalty)
+    mixture = mixture_fit.fit(process, start, rng, rounds=rounds, penalty=settings.penalty)
     variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
-    drop = (variance > settings.largest_variance) | (mixture.weights < 1e-6)
-    mixture = mixture_fit.without(mixture, drop)
+    unknown = variance > settings.largest_variance
+    mixture = mixture_fit.without(mixture, unknown | (mixture.weights < 1e-6))
     fitted = mixture_fit.evaluated(process, mixture, rng, 256)
     spread = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
-    return fitted.elbo - settings.penalty * float(mixture.weights @ spread), fitted
+    worth = fitted.elbo - settings.penalty * float(mixture.weights @ spread)
+    return -np.inf if unknown.all() else worth, fitted
