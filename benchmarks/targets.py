@@ -7,11 +7,14 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     at_a_bound()    Beta(1, 4), Beta(5, 1) and Beta(2, 2) on [0, 1]: most mass at a hard bound
     student_t()     three dimensions, ν = 4, correlation 0.6
 
+    funnel()        v ~ N(0, 1), x2 and x3 | v ~ N(0, exp(v)) (after Neal 2003)
+    two_modes()     five dimensions, Gaussians of sd 0.5 and 1 with weights 0.3 and 0.7, 5.6 apart
+
 Two more were chosen after the native engine had been tuned on those, and its settings were not
 changed for them:
 
-    funnel()        v ~ N(0, 1), x2 and x3 | v ~ N(0, exp(v)) (after Neal 2003)
-    two_modes()     five dimensions, Gaussians of sd 0.5 and 1 with weights 0.3 and 0.7, 5.6 apart
+    plateau()       log p = −(r/4)⁸ in two dimensions: flat, then a wall
+    skewed()        logarithms of four Gamma variables with shapes 0.7, 1, 2 and 5
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
+from scipy.special import gammaln
 
 from benchmarks.record import Array, BenchmarkProblem
 from benchmarks.reference import Reference
@@ -193,6 +197,52 @@ def two_modes() -> BenchmarkProblem:
     return _unbounded("two_modes", log_densities, sample, reference, np.full(5, 4.0))
 
 
+def plateau() -> BenchmarkProblem:
+    radius, power = 4.0, 8
+    # t = (r/radius)^power is Gamma(2/power) distributed.
+    log_norm = np.log(2 * np.pi * radius**2 / power) + gammaln(2 / power)
+
+    def log_densities(x: Array) -> Array:
+        squares = np.square(x).sum(axis=1) / radius**2
+        return -(squares ** (power // 2)) - log_norm
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        r = radius * rng.gamma(2 / power, size=n) ** (1 / power)
+        angle = rng.uniform(0, 2 * np.pi, n)
+        return np.column_stack([r * np.cos(angle), r * np.sin(angle)])
+
+    grid = np.linspace(-6, 6, _GRID)
+    across = np.linspace(-6, 6, 601)
+    squares = (grid[:, None] ** 2 + across**2) / radius**2
+    density = np.trapezoid(np.exp(-(squares ** (power // 2)) - log_norm), across, axis=1)
+    variance = 0.5 * radius**2 * np.exp(gammaln(4 / power) - gammaln(2 / power))
+    reference = _known(
+        np.zeros(2), variance * np.eye(2), np.tile(grid, (2, 1)), np.tile(density, (2, 1)), sample
+    )
+    return _unbounded("plateau", log_densities, sample, reference, np.full(2, 6.0))
+
+
+def skewed() -> BenchmarkProblem:
+    shapes = np.array([0.7, 1.0, 2.0, 5.0])
+    marginals = [stats.loggamma(shape) for shape in shapes]
+
+    def log_densities(x: Array) -> Array:
+        return (shapes * x - np.exp(np.minimum(x, 700.0)) - gammaln(shapes)).sum(axis=1)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        return np.log(rng.gamma(shapes, size=(n, 4)))
+
+    grid = np.linspace(-30, 6, _GRID)
+    reference = _known(
+        np.array([m.mean() for m in marginals]),
+        np.diag([m.var() for m in marginals]),
+        np.tile(grid, (4, 1)),
+        np.array([m.pdf(grid) for m in marginals]),
+        sample,
+    )
+    return _unbounded("skewed", log_densities, sample, reference, np.full(4, 4.0))
+
+
 def _known(
     mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
 ) -> Reference:
@@ -222,4 +272,6 @@ TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
     "student_t": student_t,
     "funnel": funnel,
     "two_modes": two_modes,
+    "plateau": plateau,
+    "skewed": skewed,
 }

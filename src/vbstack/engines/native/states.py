@@ -104,7 +104,7 @@ def refitted(
     if not warming and state.fitted.elbo_sd < _LURED < fitted.elbo_sd:
         fitted = _fitted(process, state.fitted.mixture, rng, penalty=1.0)
     if not warming and fitted.elbo_sd < 1.0 and iteration % 2 == 0:
-        fitted = _grown(process, fitted, len(data.values) // 2, rng)
+        fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
     return State(state.map_, process, fitted)
 
 
