@@ -92,6 +92,14 @@ def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, pe
         np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-4)
 
 
+def test_one_gaussian_has_the_moments_of_the_mixture(mixture):
+    one = mixture_fit.as_one(mixture)
+    mean, covariance = mixture.moments()
+    assert one.size == 1
+    np.testing.assert_allclose(one.moments()[0], mean)
+    np.testing.assert_allclose(np.diag(one.moments()[1]), np.diag(covariance))
+
+
 def test_the_entropy_of_one_gaussian_is_known():
     points = mixture_fit.normal_points(1, 512, 2, np.random.default_rng(0))
     sds = np.array([[0.3, 2.0]])
@@ -290,6 +298,20 @@ def test_difficult_log_densities_end_in_a_status(log_density):
     assert np.isfinite(run.elbo)
     assert np.isfinite(run.expected_log_joint).all()
     assert (np.diagonal(run.expected_log_joint_covariance) > 0).all()
+
+
+def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
+    def ring(x):
+        return float(-0.5 * ((np.hypot(x[0] - 1, x[1] + 2) - 8) / 0.1) ** 2)
+
+    problem = Problem(ring, plausible_lower_bounds=[-10, -10], plausible_upper_bounds=[10, 10])
+    for seed in (1, 2):
+        start = np.random.default_rng(seed).uniform(-10, 10, 2)
+        run = run_native(problem, start, seed, Recorder(problem, seed, Journal()), {})
+        covered = np.exp(run.elbo - 2.5337)  # of the whole ring's mass
+        assert run.converged
+        assert 0.3 < covered < 1
+        assert len(run.evaluations.values) < 200
 
 
 def test_a_spike_is_found_from_far_away():

@@ -57,7 +57,7 @@ def test_the_papers_numbers_are_whole() -> None:
 
 def test_rows_of_a_subset_are_json_and_repeatable() -> None:
     rows = rows_of((Case("ring"), 2, 0), 20)
-    assert [row["method"] for row in rows] == ["naive", "runs", "all"]
+    assert [row["method"] for row in rows] == ["runs", "all", "naive"]
     assert json.loads(json.dumps(rows)) == rows == rows_of((Case("ring"), 2, 0), 20)
     (single,) = rows_of((Case("ring"), 1, 0), 20)
     assert single["method"] == "vbmc"
