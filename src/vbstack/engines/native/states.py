@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 _ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
-_LURED = 1.0  # sd in nats of an ELBO that a guess of the surrogate makes up
+_KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
 _NOTHING = 1e-4  # weight of a component that only keeps others from being split
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _GROWTH_GAIN = 0.005  # nats that more components must bring
@@ -101,9 +101,9 @@ def refitted(
     fitted = _fitted(process, state.fitted.mixture, rng)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
         fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
-    if not warming and state.fitted.elbo_sd < _LURED < fitted.elbo_sd:
+    if not warming and state.fitted.elbo_sd < _KNOWN < fitted.elbo_sd:  # lured away
         fitted = _fitted(process, state.fitted.mixture, rng, penalty=1.0)
-    if not warming and fitted.elbo_sd < 1.0 and iteration % 2 == 0:
+    if not warming and fitted.elbo_sd < _KNOWN and iteration % 2 == 0:
         fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
     return State(state.map_, process, fitted)
 
@@ -121,7 +121,8 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
 def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
     """The state in a whitened space, if the evaluations are more likely there; else as it was.
 
-    Both spaces have the same volume, so both processes explain the same values.
+    Both spaces have the same volume, so both processes explain the same values. A Gaussian target
+    needs one component there, so one is tried beside the mixture.
     """
     map_ = space.whitened(state.map_, state.fitted.mixture)
     data = evaluated.seen_from(map_)
