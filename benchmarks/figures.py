@@ -17,6 +17,16 @@ from benchmarks.studies import load
 from benchmarks.tables import SCORES, TITLES, all_rows, values
 from vbstack import Mixture, stack
 
+UNITS = {
+    **{
+        name: " (°)"
+        for name in ("sigma_vis_1", "sigma_vis_2", "sigma_vis_3", "sigma_vest", "kappa")
+    },
+    "resistivity": " (Ω cm)",
+    "reversal": " (mV)",
+    "conductance": " (µS/cm²)",
+    "gradient": " (1/µm)",
+}
 COLOURS = {
     "all": "#0072B2",
     "runs": "#56B4E9",
@@ -201,12 +211,15 @@ def overlays(cases: list[Case]) -> Any:
     x = np.linspace(-12, 12, 400)
     grid = np.stack(np.meshgrid(x, x), axis=-1).reshape(-1, 2)
     for line, case in zip(axes, cases, strict=True):
+        line[0].set_ylabel(f"{TITLES[case.problem]}\n\nx2")
         density = np.exp(target_of(case).log_densities(grid)).reshape(x.size, x.size)
         for axis, (title, draws) in zip(line, examples(case).items(), strict=True):
             axis.pcolormesh(x, x, np.sqrt(density), cmap="Greys", shading="auto", rasterized=True)
             axis.scatter(*draws.T, s=3, color="#D55E00", alpha=0.55, lw=0, rasterized=True)
-            axis.set(title=f"{TITLES[case.problem]}: {title}", xlim=(-12, 12), ylim=(-12, 12))
+            axis.set(title=title, xlim=(-12, 12), ylim=(-12, 12))
             axis.set_aspect("equal")
+    for axis in axes[-1]:
+        axis.set_xlabel("x1")
     figure.tight_layout()
     return figure
 
@@ -229,7 +242,8 @@ def corner(case: Case) -> Any:
     """Marginals and pairs of one run (orange) and of the stack (blue) over the truth (black)."""
     shown = list(examples(case).values())
     pair = {"one VBMC run": (shown[0], COLOURS["vbmc"]), "stack": (shown[2], COLOURS["all"])}
-    truth, names = truth_of(case), target_of(case).names
+    truth = truth_of(case)
+    names = [f"{name}{UNITS.get(name, '')}" for name in target_of(case).names]
     d = len(names)
     reference = truth.draws[:POINTS]
     low, high = np.quantile(truth.draws, [0.001, 0.999], axis=0)
@@ -257,7 +271,7 @@ def corner(case: Case) -> Any:
     return figure
 
 
-def _labels(axis: Any, i: int, j: int, d: int, names: tuple[str, ...]) -> None:
+def _labels(axis: Any, i: int, j: int, d: int, names: list[str]) -> None:
     axis.tick_params(labelsize=6)
     if i == d - 1:
         axis.set_xlabel(names[j], fontsize=7)
