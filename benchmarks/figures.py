@@ -18,10 +18,7 @@ from benchmarks.tables import SCORES, TITLES, all_rows, values
 from vbstack import Mixture, stack
 
 UNITS = {
-    **{
-        name: " (°)"
-        for name in ("sigma_vis_1", "sigma_vis_2", "sigma_vis_3", "sigma_vest", "kappa")
-    },
+    **dict.fromkeys(("sigma_vis_1", "sigma_vis_2", "sigma_vis_3", "sigma_vest", "kappa"), " (°)"),
     "resistivity": " (Ω cm)",
     "reversal": " (mV)",
     "conductance": " (µS/cm²)",
