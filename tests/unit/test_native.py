@@ -304,7 +304,8 @@ def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
     def ring(x):
         return float(-0.5 * ((np.hypot(x[0] - 1, x[1] + 2) - 8) / 0.1) ** 2)
 
-    problem = Problem(ring, plausible_lower_bounds=[-10, -10], plausible_upper_bounds=[10, 10])
+    box = {"plausible_lower_bounds": [-10, -10], "plausible_upper_bounds": [10, 10]}
+    problem = Problem(log_density=ring, **box)
     for seed in (1, 2):
         start = np.random.default_rng(seed).uniform(-10, 10, 2)
         run = run_native(problem, start, seed, Recorder(problem, seed, Journal()), {})

@@ -4,7 +4,8 @@
             (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
             likely (space)
     until:  ELBO, its sd and the mean have settled
-    end:    up to fifty components, kept away from where the surrogate is uncertain
+    end:    up to fifty components, kept away from where the surrogate is uncertain; evaluations
+            at those that it knows least
 
 A run only has to be right about the region it covers, and to know its own error: stacking chooses
 the weights. Everything is deterministic given the start and the seed.
@@ -35,6 +36,7 @@ from vbstack.surrogate import Surrogate
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
+_LOOKS = 4  # at most, at what the last fit made
 _MISFIT = 4.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 
 
@@ -51,8 +53,9 @@ def run_native(
         )
     begun = time.perf_counter()
     with threadpool_limits(1):
-        state, settled = _explore(problem, start, seed, recorder, settings)
-        state = states.final(state, settings, np.random.default_rng([seed, 4]))
+        evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
+        state, settled = _explore(problem, start, seed, evaluated, settings)
+        state = _checked(states.final(state, settings, rng), evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
         weights=mixture.weights,
@@ -82,15 +85,17 @@ def run_native(
 
 
 def _explore(
-    problem: Problem, start: Array, seed: int, recorder: Recorder, settings: Settings
+    problem: Problem, start: Array, seed: int, evaluated: Evaluated, settings: Settings
 ) -> tuple[State, bool]:
     """The last state, and whether everything had settled."""
     rng = np.random.default_rng([seed, 3])
-    evaluated = Evaluated(recorder)
     map_ = space.unit_box(problem)
     _evaluate_first(problem, start, evaluated, rng, settings)
     history: list[State] = []
-    recorder.observe = lambda: (len(history), history[-1].fitted.elbo if history else None)
+    evaluated.recorder.observe = lambda: (
+        len(history),
+        history[-1].fitted.elbo if history else None,
+    )
     best: list[float] = []
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
     state = states.first_state(evaluated, map_, rng)
@@ -145,6 +150,30 @@ def _evaluate_more(
             value = float(gp.compressed(np.array(seen), top, point.size))
             candidates = candidates.including(process, point, value)
             process = process.including(point, value)
+
+
+def _checked(
+    state: State, evaluated: Evaluated, settings: Settings, rng: np.random.Generator
+) -> State:
+    """The state after a last look at the components in which the surrogate trusts least.
+
+    The last fit may have put one where nothing was ever evaluated. If a value there is a surprise,
+    the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
+    """
+    for _ in range(_LOOKS):
+        count = min(settings.fun_evals_per_iter, settings.budget - len(evaluated))
+        mixture, process = state.fitted.mixture, state.process
+        doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
+        points = mixture.means[np.argsort(-mixture.weights * doubt)[:count]]
+        mean, variance = process.predict(points)
+        for x in state.map_.inverse(points):
+            evaluated.add(x)
+        data = evaluated.seen_from(state.map_)
+        misses = np.abs(data.values[len(data.values) - len(points) :] - mean)
+        if not (misses > 0.5 + 3 * np.sqrt(variance)).any():
+            return states.conditioned(state, data, rng)
+        state = states.final(states.relearned(state, data), settings, rng)
+    return state
 
 
 def _settled(history: list[State], settings: Settings) -> bool:

@@ -22,6 +22,7 @@ _LOST = 5.0  # nats per dimension: a mixture so far below the best value has los
 _KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
 _NOTHING = 1e-4  # weight of a component that only keeps others from being split
 _SURE = 0.1  # sd in nats of an ELBO that may decide
+_LAST_DRAWS = 256  # per component, for the ELBO that a run reports
 _GROWTH_GAIN = 0.005  # nats that more components must bring
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
@@ -137,6 +138,21 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     return State(map_, process, one if known and one.elbo > fitted.elbo else fitted)
 
 
+def relearned(state: State, data: Data) -> State:
+    """The surrogate fitted again to more values; the mixture as it was."""
+    return replace(state, process=gp.fit(data, [state.process.hyperparameters], 30))
+
+
+def conditioned(state: State, data: Data, rng: np.random.Generator) -> State:
+    """The surrogate told of more values, and what the same mixture is worth by it."""
+    process = Process.condition(data, state.process.hyperparameters)
+    return replace(
+        state,
+        process=process,
+        fitted=mixture_fit.evaluated(process, state.fitted.mixture, rng, _LAST_DRAWS),
+    )
+
+
 def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
     """A last fit, wary of uncertainty: with one component, as many as before or many, as is best.
 
@@ -160,7 +176,7 @@ def _wary(
     variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
     unknown = variance > settings.largest_variance
     mixture = mixture_fit.without(mixture, unknown | (mixture.weights < 1e-6))
-    fitted = mixture_fit.evaluated(process, mixture, rng, 256)
+    fitted = mixture_fit.evaluated(process, mixture, rng, _LAST_DRAWS)
     spread = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
     worth = fitted.elbo - settings.penalty * float(mixture.weights @ spread)
     return -np.inf if unknown.all() else worth, fitted
