@@ -16,7 +16,7 @@ help:
 	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
-	@echo "make paper  the paper's tables and figures from the archives (25 minutes)"
+	@echo "make paper  the paper's tables and figures from the archives (16 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.ready: pyproject.toml constraints.txt

@@ -7,8 +7,8 @@ I_k; and for stacks of ten over random subsets ΔLML, MMTV, GsKL and the true EL
 the exact log density), with the runs' own values and with pooled evaluations, beside those of
 pyvbmc's runs where an archive has more than ten. pyvbmc's seconds are of `--timed` runs made here
 and now; without any, what the archive recorded on a shared machine. The neuronal model is solved by
-its modes, equal to NEURON to rounding. Results are added to those of other problems in
-`results/race_engines.json`.
+its modes, equal to NEURON to rounding. Results are added to those of other problems and engines
+(`--engine native`) in `results/race_engines.json`.
 """
 
 from __future__ import annotations
@@ -204,11 +204,14 @@ def _cell(values: list[float] | None) -> str:
 
 
 def raced(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:
+    """What is measured anew about a problem, by engine."""
     target = fast(PROBLEMS[name]())
-    runs, seconds = made(name, "native", range(arguments.runs))
-    kind = f"processor, {len(seconds)} runs"
-    found = {"native": described(target, runs, seconds, kind, arguments.subsets, True)}
-    if archive(name).exists():
+    found = {}
+    if "native" in arguments.engine:
+        runs, seconds = made(name, "native", range(arguments.runs))
+        kind = f"processor, {len(seconds)} runs"
+        found["native"] = described(target, runs, seconds, kind, arguments.subsets, True)
+    if "pyvbmc" in arguments.engine and archive(name).exists():
         theirs = load_runs(archive(name))[: arguments.runs]
         timed = made(name, "pyvbmc", range(arguments.timed))[1]
         kind = f"processor, {len(timed)} runs"
@@ -222,6 +225,7 @@ def raced(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problem", nargs="+", choices=sorted(PROBLEMS), default=DEFAULT)
+    parser.add_argument("--engine", nargs="+", default=["native", "pyvbmc"])
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--subsets", type=int, default=20)
     parser.add_argument("--timed", type=int, default=0, help="pyvbmc runs to time")
@@ -229,7 +233,8 @@ def main() -> None:
     path = RESULTS / "race_engines.json"
     for name in arguments.problem:
         found = raced(name, arguments)
-        results = {**(json.loads(path.read_text()) if path.exists() else {}), name: found}
+        results = json.loads(path.read_text()) if path.exists() else {}
+        results[name] = results.get(name, {}) | found
         results = {known: results[known] for known in DEFAULT if known in results}
         path.write_text(json.dumps(results, indent=1) + "\n")
         (RESULTS / "race_engines.md").write_text(table(results))
