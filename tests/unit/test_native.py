@@ -12,6 +12,7 @@ from vbstack.engines.native.acquisition import Candidates
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
 from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.engines.native.settings import Settings
 from vbstack.engines.pyvbmc import read_transform
 from vbstack.journal import Journal
 
@@ -313,6 +314,28 @@ def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
         assert run.converged
         assert 0.3 < covered < 1
         assert len(run.evaluations.values) < 200
+
+
+def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left():
+    def cliff(x):
+        return float(-0.5 * x @ x - 100 * (x[0] > 2))
+
+    box = {"plausible_lower_bounds": [-4, -4], "plausible_upper_bounds": [4, 4]}
+    problem = Problem(log_density=cliff, **box)
+    evaluated = loop.Evaluated(Recorder(problem, 1, Journal()))
+    rng = np.random.default_rng(0)
+    for point in rng.uniform([-3, -3], [1.5, 3], (30, 2)):
+        evaluated.add(point)
+    map_ = space.unit_box(problem)
+    data = evaluated.seen_from(map_)
+    process = gp.fit(data, [gp.first_guess(data)], 50)
+    centres = map_.forward(np.array([[0.0, 0.0], [2.5, 0.0]]))
+    blind = Mixture(np.array([0.7, 0.3]), centres, np.full((2, 2), 0.06))
+    state = loop.State(map_, process, mixture_fit.evaluated(process, blind, rng))
+    after = loop._checked(state, evaluated, Settings.of({}, 2), rng).fitted.mixture
+    beyond = map_.inverse(after.means)[:, 0] > 2
+    assert min(evaluated.values) < -100
+    assert after.weights[beyond].sum() < 0.01
 
 
 def test_a_spike_is_found_from_far_away():
