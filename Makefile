@@ -69,6 +69,8 @@ runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm_noisy --problem ring_noisy \
 		--problem multisensory --problem neuronal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 20 --problem gaussian2 --problem rosenbrock2 \
+		--problem at_a_bound --problem student_t --problem two_modes
 
 clean:
 	rm -rf $(VENV) $(PEERS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
