@@ -332,7 +332,9 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left():
     centres = map_.forward(np.array([[0.0, 0.0], [2.5, 0.0]]))
     blind = Mixture(np.array([0.7, 0.3]), centres, np.full((2, 2), 0.06))
     state = loop.State(map_, process, mixture_fit.evaluated(process, blind, rng))
-    after = loop._checked(state, evaluated, Settings.of({}, 2), rng).fitted.mixture
+    checked, calm = loop._checked(state, evaluated, Settings.of({}, 2), rng)
+    after = checked.fitted.mixture
+    assert calm
     beyond = map_.inverse(after.means)[:, 0] > 2
     assert min(evaluated.values) < -100
     assert after.weights[beyond].sum() < 0.01

@@ -55,7 +55,7 @@ def run_native(
     with threadpool_limits(1):
         evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
         state, settled = _explore(problem, start, seed, evaluated, settings)
-        state = _checked(states.final(state, settings, rng), evaluated, settings, rng)
+        state, calm = _checked(states.final(state, settings, rng), evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
         weights=mixture.weights,
@@ -67,7 +67,7 @@ def run_native(
         * quadrature.covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
         elbo_sd=float(np.sqrt(_MISFIT)) * state.fitted.elbo_sd,
-        converged=settled,
+        converged=settled and calm,
         noise_level=0,
         names=tuple(problem.names),
         surrogate=as_surrogate(process),
@@ -154,8 +154,9 @@ def _evaluate_more(
 
 def _checked(
     state: State, evaluated: Evaluated, settings: Settings, rng: np.random.Generator
-) -> State:
-    """The state after a last look at the components in which the surrogate trusts least.
+) -> tuple[State, bool]:
+    """The state after a last look at the components that the surrogate knows least, and whether the
+    look ended without a surprise.
 
     The last fit may have put one where nothing was ever evaluated. If a value there is a surprise,
     the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
@@ -171,9 +172,9 @@ def _checked(
         data = evaluated.seen_from(state.map_)
         misses = np.abs(data.values[len(data.values) - len(points) :] - mean)
         if not (misses > 0.5 + 3 * np.sqrt(variance)).any():
-            return states.conditioned(state, data, rng)
+            return states.conditioned(state, data, rng), True
         state = states.final(states.relearned(state, data), settings, rng)
-    return state
+    return state, False
 
 
 def _settled(history: list[State], settings: Settings) -> bool:
