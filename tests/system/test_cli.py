@@ -45,6 +45,11 @@ def folder(tmp_path):
     return tmp_path
 
 
+def heed_ctrl_c():
+    """A shell starts background jobs with SIGINT ignored, and the tests may be one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(folder, *arguments):
     return subprocess.Popen(
         [sys.executable, "-m", "vbstack", *arguments],
@@ -54,6 +59,7 @@ def start(folder, *arguments):
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heed_ctrl_c,
     )
 
 
@@ -111,7 +117,7 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     wait_for_calls(folder, 13)
     os.killpg(interrupted.pid, signal.SIGINT)
     _, errors = interrupted.communicate(timeout=60)
-    assert interrupted.returncode == 130
+    assert interrupted.returncode == 130, errors
     assert "everything" in errors
     before = RunStore(folder / "store").journal(0).entries
     assert len(before) >= 10
