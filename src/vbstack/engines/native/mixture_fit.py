@@ -34,6 +34,9 @@ _LARGEST_STEP = 8.0  # of a log weight
 _SHORT = 3  # iterations of a fit with the same points
 _MEMORY = 8  # curvature pairs
 _REACH = 2.0  # of one step: scales, or powers of e
+_CANDIDATES = 512  # for components where mass is lacking
+_OUTWARD = 2.0  # scales from the mixture's components
+_LACKING = 5e-4  # of the mass, by a component that is worth adding
 _LARGE = 0.01  # nats: a step that gains more is far from learning the points
 
 
@@ -251,10 +254,62 @@ def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
     return Mixture(weights / weights.sum(), means, sds)
 
 
+def extended(
+    process: Process, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
+) -> Mixture:
+    """The mixture and up to `count` components where it lacks mass, as far as that is known.
+
+    A component c around a draw of the inflated mixture holds the share exp(I_c − β √J_cc + H_c −
+    ELBO) of the target and exp(E_c[log q] + H_c) of the mixture. The one that lacks most is added
+    with what it lacks, then the next.
+    """
+    mixture, d = fitted.mixture, fitted.mixture.dimension
+    low, high = process.data.inputs.min(axis=0), process.data.inputs.max(axis=0)
+    k = rng.integers(mixture.size, size=_CANDIDATES)
+    sds = mixture.sds[k]
+    away = _OUTWARD * sds * rng.standard_normal((_CANDIDATES, d))
+    means = np.clip(mixture.means[k] + away, low, high)
+    h = np.log(sds).sum(axis=1) + 0.5 * d * (_LOG_2PI + 1)
+    known = integrals(process, means, sds)[0]
+    known = known - penalty * np.sqrt(variances(process, means, sds)[0])
+    target = np.exp(np.minimum(known + h - fitted.elbo, 0.0))
+    points = normal_points(_CANDIDATES, 16, d, rng)
+    x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
+    log_q, weights = mixture.log_density(x), [mixture.weights]
+    chosen: list[int] = []
+    for _ in range(count):
+        lacking = target - np.exp(log_q.reshape(_CANDIDATES, -1).mean(axis=1) + h)
+        c = int(np.argmax(lacking))
+        if lacking[c] < _LACKING:
+            break
+        chosen.append(c)
+        weights.append(lacking[c : c + 1])
+        log_c = _log_components(x, means[c : c + 1], sds[c : c + 1])[0]
+        log_q = np.logaddexp(log_q, np.log(lacking[c]) + log_c)
+    w = np.concatenate(weights)
+    return Mixture(
+        w / w.sum(),
+        np.vstack([mixture.means, means[chosen]]),
+        np.vstack([mixture.sds, sds[chosen]]),
+    )
+
+
 def as_one(mixture: Mixture) -> Mixture:
     """One component with the mixture's mean and standard deviations."""
     mean, covariance = mixture.moments()
     return Mixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
+
+
+def union(best: Mixture, others: list[Mixture], share: float) -> Mixture:
+    """All components; those of the others hold `share` of the weight together."""
+    parts = [best, *others]
+    shares = [1 - share, *[share / len(others)] * len(others)] if others else [1.0]
+    weights = [part.weights * part_share for part, part_share in zip(parts, shares, strict=True)]
+    return Mixture(
+        np.concatenate(weights),
+        np.concatenate([part.means for part in parts]),
+        np.concatenate([part.sds for part in parts]),
+    )
 
 
 def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:

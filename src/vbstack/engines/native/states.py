@@ -24,6 +24,8 @@ _NOTHING = 1e-4  # weight of a component that only keeps others from being split
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _LAST_DRAWS = 256  # per component, for the ELBO that a run reports
 _GROWTH_GAIN = 0.005  # nats that more components must bring
+_MORE = 10  # components that the last fit may add where mass is lacking
+_SHARE = 0.1  # weight of the components that the last fit likes less, for the stack to choose
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
 
 
@@ -34,6 +36,7 @@ class State:
     map_: Transform
     process: Process
     fitted: Fitted
+    known: Mixture | None = None  # the last whose ELBO was more than a guess
 
 
 class Evaluated:
@@ -102,11 +105,31 @@ def refitted(
     fitted = _fitted(process, state.fitted.mixture, rng)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
         fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
-    if not warming and state.fitted.elbo_sd < _KNOWN < fitted.elbo_sd:  # lured away
-        fitted = _fitted(process, state.fitted.mixture, rng, penalty=1.0)
+    if not warming and state.known is not None:
+        fitted = _called_back(process, fitted, state, state.known, rng)
     if not warming and fitted.elbo_sd < _KNOWN and iteration % 2 == 0:
         fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
-    return State(state.map_, process, fitted)
+    return State(
+        state.map_, process, fitted, fitted.mixture if fitted.elbo_sd < _KNOWN else state.known
+    )
+
+
+def _called_back(
+    process: Process, fitted: Fitted, state: State, known: Mixture, rng: np.random.Generator
+) -> Fitted:
+    """What a mixture may become that went where the surrogate only guesses.
+
+    It is fitted again from where it was known, with the last fit's penalty. If the guess outweighs
+    that too, it stays there for an iteration: the evaluations then show what is there, and the next
+    fit starts from the known mixture as well.
+    """
+    lured = state.fitted.elbo_sd > _KNOWN
+    if fitted.elbo_sd < _KNOWN and not lured:
+        return fitted
+    back = _fitted(process, known, rng, penalty=1.0)
+    if back.elbo_sd < _KNOWN and (fitted.elbo_sd > _KNOWN or back.elbo > fitted.elbo):
+        return back
+    return fitted
 
 
 def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
@@ -135,7 +158,8 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     fitted = _fitted(process, moved, rng)
     one = _fitted(process, mixture_fit.as_one(moved), rng)
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
-    return State(map_, process, one if known and one.elbo > fitted.elbo else fitted)
+    better = one if known and one.elbo > fitted.elbo else fitted
+    return State(map_, process, better, better.mixture)
 
 
 def relearned(state: State, data: Data) -> State:
@@ -157,14 +181,20 @@ def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
     """A last fit, wary of uncertainty: with one component, as many as before or many, as is best.
 
     For a target that is nearly Gaussian in many dimensions many are worse: there is more to fit.
+    The stack is to choose among all of them, so the others stay with a small weight. The ELBO is
+    concave in the weights of fixed components: they cost at most that share of what they lack.
     """
     process, mixture = state.process, state.fitted.mixture
     starts = [mixture_fit.as_one(mixture), mixture]
     if settings.final_components > mixture.size:
         starts.append(mixture_fit.split(mixture, settings.final_components, rng))
     fits = [_wary(process, start, settings, rng, _ROUNDS) for start in starts]
-    better = max(fits, key=lambda fit: fit[0])[1].mixture
-    return replace(state, fitted=_wary(process, better, settings, rng, 3 * _ROUNDS)[1])
+    order = sorted(range(len(fits)), key=lambda n: -fits[n][0])
+    start = mixture_fit.extended(process, fits[order[0]][1], _MORE, settings.penalty, rng)
+    best = _wary(process, start, settings, rng, 3 * _ROUNDS)[1]
+    others = [fits[n][1].mixture for n in order[1:] if fits[n][0] > -np.inf]
+    union = mixture_fit.union(best.mixture, others, _SHARE)
+    return replace(state, fitted=mixture_fit.evaluated(process, union, rng, _LAST_DRAWS))
 
 
 def _wary(
