@@ -137,7 +137,9 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
     size = min(limit, _MOST, 2 + 2 * fitted.mixture.size)
     if size <= fitted.mixture.size:
         return fitted
-    mixture = mixture_fit.split(fitted.mixture, size, rng)
+    new = (size - fitted.mixture.size + 1) // 2
+    mixture = mixture_fit.extended(process, fitted, new, 1.0, rng)
+    mixture = mixture_fit.split(mixture, size, rng)
     more = _fitted(process, mixture, rng)
     return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
 
@@ -192,9 +194,15 @@ def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
     order = sorted(range(len(fits)), key=lambda n: -fits[n][0])
     start = mixture_fit.extended(process, fits[order[0]][1], _MORE, settings.penalty, rng)
     best = _wary(process, start, settings, rng, 3 * _ROUNDS)[1]
-    others = [fits[n][1].mixture for n in order[1:] if fits[n][0] > -np.inf]
-    union = mixture_fit.union(best.mixture, others, _SHARE)
+    others = [_known_well(process, fits[n][1].mixture) for n in order[1:]]
+    union = mixture_fit.union(best.mixture, [m for m in others if m is not None], _SHARE)
     return replace(state, fitted=mixture_fit.evaluated(process, union, rng, _LAST_DRAWS))
+
+
+def _known_well(process: Process, mixture: Mixture) -> Mixture | None:
+    """The part of the mixture that the surrogate knows well, if any."""
+    doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0]) > _SURE / 2
+    return None if doubt.all() else mixture_fit.without(mixture, doubt)
 
 
 def _wary(
