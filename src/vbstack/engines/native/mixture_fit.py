@@ -29,14 +29,11 @@ from vbstack.lbfgs import Memory, climb
 
 Array = NDArray[np.float64]
 
-_LOG_2PI = float(np.log(2 * np.pi))
+LOG_2PI = float(np.log(2 * np.pi))
 _LARGEST_STEP = 8.0  # of a log weight
 _SHORT = 3  # iterations of a fit with the same points
 _MEMORY = 8  # curvature pairs
 _REACH = 2.0  # of one step: scales, or powers of e
-_CANDIDATES = 512  # for components where mass is lacking
-_OUTWARD = 2.0  # scales from the mixture's components
-_LACKING = 5e-4  # of the mass, by a component that is worth adding
 _LARGE = 0.01  # nats: a step that gains more is far from learning the points
 
 
@@ -65,7 +62,7 @@ class Mixture:
 
     def log_density(self, x: Array) -> Array:
         """log q (n,) at points (n, D)."""
-        logs = _log_components(x, self.means, self.sds) + np.log(self.weights)[:, None]
+        logs = log_components(x, self.means, self.sds) + np.log(self.weights)[:, None]
         top = logs.max(axis=0)
         return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
 
@@ -111,7 +108,7 @@ def entropy(
     """
     size, draws, d = points.shape
     x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
-    logs = _log_components(x, means, sds)
+    logs = log_components(x, means, sds)
     top = logs.max(axis=0)
     logs -= top
     density = np.exp(logs, dtype=np.float32, casting="same_kind").astype(float)
@@ -240,88 +237,7 @@ def evaluated(
     return Fitted(mixture, value, float(np.sqrt(max(0.0, variance))))
 
 
-def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
-    """The mixture with `size` components: heavy ones are halved, again and again."""
-    weights, means, sds = (np.array(a) for a in (mixture.weights, mixture.means, mixture.sds))
-    while len(weights) < size:
-        k = np.argmax(weights * (1 + 0.2 * rng.random(len(weights))))
-        step = 0.5 * sds[k] * rng.standard_normal(means.shape[1])
-        weights[k] /= 2
-        sds[k] *= 0.85
-        weights, sds = np.append(weights, weights[k]), np.vstack([sds, sds[k]])
-        means = np.vstack([means, means[k] - step])
-        means[k] += step
-    return Mixture(weights / weights.sum(), means, sds)
-
-
-def extended(
-    process: Process, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
-) -> Mixture:
-    """The mixture and up to `count` components where it lacks mass, as far as that is known.
-
-    A component c around a draw of the inflated mixture holds the share exp(I_c − β √J_cc + H_c −
-    ELBO) of the target and exp(E_c[log q] + H_c) of the mixture. The one that lacks most is added
-    with what it lacks, then the next.
-    """
-    mixture, d = fitted.mixture, fitted.mixture.dimension
-    low, high = process.data.inputs.min(axis=0), process.data.inputs.max(axis=0)
-    k = rng.integers(mixture.size, size=_CANDIDATES)
-    sds = mixture.sds[k]
-    away = _OUTWARD * sds * rng.standard_normal((_CANDIDATES, d))
-    means = np.clip(mixture.means[k] + away, low, high)
-    h = np.log(sds).sum(axis=1) + 0.5 * d * (_LOG_2PI + 1)
-    known = integrals(process, means, sds)[0]
-    known = known - penalty * np.sqrt(variances(process, means, sds)[0])
-    target = np.exp(np.minimum(known + h - fitted.elbo, 0.0))
-    points = normal_points(_CANDIDATES, 16, d, rng)
-    x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
-    log_q, weights = mixture.log_density(x), [mixture.weights]
-    chosen: list[int] = []
-    for _ in range(count):
-        lacking = target - np.exp(log_q.reshape(_CANDIDATES, -1).mean(axis=1) + h)
-        c = int(np.argmax(lacking))
-        if lacking[c] < _LACKING:
-            break
-        chosen.append(c)
-        weights.append(lacking[c : c + 1])
-        log_c = _log_components(x, means[c : c + 1], sds[c : c + 1])[0]
-        log_q = np.logaddexp(log_q, np.log(lacking[c]) + log_c)
-    w = np.concatenate(weights)
-    return Mixture(
-        w / w.sum(),
-        np.vstack([mixture.means, means[chosen]]),
-        np.vstack([mixture.sds, sds[chosen]]),
-    )
-
-
-def as_one(mixture: Mixture) -> Mixture:
-    """One component with the mixture's mean and standard deviations."""
-    mean, covariance = mixture.moments()
-    return Mixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
-
-
-def union(best: Mixture, others: list[Mixture], share: float) -> Mixture:
-    """All components; those of the others hold `share` of the weight together."""
-    parts = [best, *others]
-    shares = [1 - share, *[share / len(others)] * len(others)] if others else [1.0]
-    weights = [part.weights * part_share for part, part_share in zip(parts, shares, strict=True)]
-    return Mixture(
-        np.concatenate(weights),
-        np.concatenate([part.means for part in parts]),
-        np.concatenate([part.sds for part in parts]),
-    )
-
-
-def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:
-    """The mixture without some components; at least one stays."""
-    keep = ~drop
-    if not keep.any():
-        keep[np.argmax(mixture.weights)] = True
-    weights = mixture.weights[keep]
-    return Mixture(weights / weights.sum(), mixture.means[keep], mixture.sds[keep])
-
-
-def _log_components(x: Array, means: Array, sds: Array) -> Array:
+def log_components(x: Array, means: Array, sds: Array) -> Array:
     """log N(x_n; μ_j, σ_j) (K, n), by matrix products around the components' middle."""
     origin = means.mean(axis=0)
     x, means = x - origin, means - origin
@@ -329,5 +245,5 @@ def _log_components(x: Array, means: Array, sds: Array) -> Array:
     constant = 0.5 * (means**2 * precision).sum(axis=1) + np.log(sds).sum(axis=1)
     logs = (means * precision) @ x.T
     logs -= (0.5 * precision) @ np.square(x).T
-    logs -= (constant + 0.5 * means.shape[1] * _LOG_2PI)[:, None]
+    logs -= (constant + 0.5 * means.shape[1] * LOG_2PI)[:, None]
     return np.asarray(logs)

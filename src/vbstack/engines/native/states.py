@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.engine import Recorder
-from vbstack.engines.native import gp, mixture_fit, quadrature, space
+from vbstack.engines.native import gp, growth, mixture_fit, quadrature, space
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.mixture_fit import Fitted, Mixture
 from vbstack.engines.native.settings import Settings
@@ -87,7 +87,7 @@ def _fitted(
     process: Process, start: Mixture, rng: np.random.Generator, penalty: float = 0.0
 ) -> Fitted:
     mixture = mixture_fit.fit(process, start, rng, rounds=_ROUNDS, penalty=penalty)
-    mixture = mixture_fit.without(mixture, mixture.weights < _NOTHING)
+    mixture = growth.without(mixture, mixture.weights < _NOTHING)
     return mixture_fit.evaluated(process, mixture, rng)
 
 
@@ -138,8 +138,8 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
     if size <= fitted.mixture.size:
         return fitted
     new = (size - fitted.mixture.size + 1) // 2
-    mixture = mixture_fit.extended(process, fitted, new, 1.0, rng)
-    mixture = mixture_fit.split(mixture, size, rng)
+    mixture = growth.extended(process, fitted, new, 1.0, rng)
+    mixture = growth.split(mixture, size, rng)
     more = _fitted(process, mixture, rng)
     return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
 
@@ -158,7 +158,7 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
         return state
     moved = space.moved(state.fitted.mixture, state.map_, map_)
     fitted = _fitted(process, moved, rng)
-    one = _fitted(process, mixture_fit.as_one(moved), rng)
+    one = _fitted(process, growth.as_one(moved), rng)
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
     return State(map_, process, better, better.mixture)
@@ -187,22 +187,22 @@ def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
     concave in the weights of fixed components: they cost at most that share of what they lack.
     """
     process, mixture = state.process, state.fitted.mixture
-    starts = [mixture_fit.as_one(mixture), mixture]
+    starts = [growth.as_one(mixture), mixture]
     if settings.final_components > mixture.size:
-        starts.append(mixture_fit.split(mixture, settings.final_components, rng))
+        starts.append(growth.split(mixture, settings.final_components, rng))
     fits = [_wary(process, start, settings, rng, _ROUNDS) for start in starts]
     order = sorted(range(len(fits)), key=lambda n: -fits[n][0])
-    start = mixture_fit.extended(process, fits[order[0]][1], _MORE, settings.penalty, rng)
+    start = growth.extended(process, fits[order[0]][1], _MORE, settings.penalty, rng)
     best = _wary(process, start, settings, rng, 3 * _ROUNDS)[1]
     others = [_known_well(process, fits[n][1].mixture) for n in order[1:]]
-    union = mixture_fit.union(best.mixture, [m for m in others if m is not None], _SHARE)
+    union = growth.union(best.mixture, [m for m in others if m is not None], _SHARE)
     return replace(state, fitted=mixture_fit.evaluated(process, union, rng, _LAST_DRAWS))
 
 
 def _known_well(process: Process, mixture: Mixture) -> Mixture | None:
     """The part of the mixture that the surrogate knows well, if any."""
     doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0]) > _SURE / 2
-    return None if doubt.all() else mixture_fit.without(mixture, doubt)
+    return None if doubt.all() else growth.without(mixture, doubt)
 
 
 def _wary(
@@ -213,7 +213,7 @@ def _wary(
     mixture = mixture_fit.fit(process, start, rng, rounds=rounds, penalty=settings.penalty)
     variance = quadrature.variances(process, mixture.means, mixture.sds)[0]
     unknown = variance > settings.largest_variance
-    mixture = mixture_fit.without(mixture, unknown | (mixture.weights < 1e-6))
+    mixture = growth.without(mixture, unknown | (mixture.weights < 1e-6))
     fitted = mixture_fit.evaluated(process, mixture, rng, _LAST_DRAWS)
     spread = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
     worth = fitted.elbo - settings.penalty * float(mixture.weights @ spread)

@@ -1,0 +1,126 @@
+"""A mixture with other components: more of them, fewer, one, or those of several mixtures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.engines.native.gp import Process
+from vbstack.engines.native.mixture_fit import (
+    LOG_2PI,
+    Fitted,
+    Mixture,
+    log_components,
+    normal_points,
+)
+from vbstack.engines.native.quadrature import integrals, variances
+
+Array = NDArray[np.float64]
+
+_CANDIDATES = 512  # for components where mass is lacking
+_OUTWARD = 2.0  # scales from the mixture's components
+_DRAWS = 16  # per candidate
+_LACKING = 5e-4  # of the mass, by a component that is worth adding
+
+
+def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
+    """The mixture with `size` components: heavy ones are halved, again and again."""
+    weights, means, sds = (np.array(a) for a in (mixture.weights, mixture.means, mixture.sds))
+    while len(weights) < size:
+        k = np.argmax(weights * (1 + 0.2 * rng.random(len(weights))))
+        step = 0.5 * sds[k] * rng.standard_normal(means.shape[1])
+        weights[k] /= 2
+        sds[k] *= 0.85
+        weights, sds = np.append(weights, weights[k]), np.vstack([sds, sds[k]])
+        means = np.vstack([means, means[k] - step])
+        means[k] += step
+    return Mixture(weights / weights.sum(), means, sds)
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """Components around draws of the inflated mixture, and points drawn from each."""
+
+    means: Array  # (n, D)
+    sds: Array  # (n, D)
+    entropy: Array  # (n,)
+    x: Array  # (n · draws, D)
+
+    @classmethod
+    def of(cls, mixture: Mixture, low: Array, high: Array, rng: np.random.Generator) -> _Candidates:
+        d = mixture.dimension
+        k = rng.integers(mixture.size, size=_CANDIDATES)
+        sds = mixture.sds[k]
+        away = _OUTWARD * sds * rng.standard_normal((_CANDIDATES, d))
+        means = np.clip(mixture.means[k] + away, low, high)
+        points = normal_points(_CANDIDATES, _DRAWS, d, rng)
+        x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
+        return cls(means, sds, np.log(sds).sum(axis=1) + 0.5 * d * (LOG_2PI + 1), x)
+
+    def share_of_target(self, process: Process, elbo: float, penalty: float) -> Array:
+        """exp(I_c − β √J_cc + H_c − ELBO): what each would hold of the target, at most all."""
+        known = integrals(process, self.means, self.sds)[0]
+        known = known - penalty * np.sqrt(variances(process, self.means, self.sds)[0])
+        return np.asarray(np.exp(np.minimum(known + self.entropy - elbo, 0.0)))
+
+    def share_of_mixture(self, log_q: Array) -> Array:
+        """exp(E_c[log q] + H_c): what each holds of the mixture."""
+        return np.asarray(np.exp(log_q.reshape(len(self.means), -1).mean(axis=1) + self.entropy))
+
+
+def extended(
+    process: Process, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
+) -> Mixture:
+    """The mixture and up to `count` components where it lacks mass, as far as that is known.
+
+    The candidate that lacks most is added with the weight that it lacks, then the next.
+    """
+    mixture, inputs = fitted.mixture, process.data.inputs
+    new = _Candidates.of(mixture, inputs.min(axis=0), inputs.max(axis=0), rng)
+    target = new.share_of_target(process, fitted.elbo, penalty)
+    log_q = mixture.log_density(new.x)
+    chosen, weights = [], list(mixture.weights)
+    for _ in range(count):
+        lacking = target - new.share_of_mixture(log_q)
+        c = int(np.argmax(lacking))
+        if lacking[c] < _LACKING:
+            break
+        chosen.append(c)
+        weights.append(lacking[c])
+        log_c = log_components(new.x, new.means[c : c + 1], new.sds[c : c + 1])[0]
+        log_q = np.logaddexp(log_q, np.log(lacking[c]) + log_c)
+    return Mixture(
+        np.array(weights) / np.sum(weights),
+        np.vstack([mixture.means, new.means[chosen]]),
+        np.vstack([mixture.sds, new.sds[chosen]]),
+    )
+
+
+def as_one(mixture: Mixture) -> Mixture:
+    """One component with the mixture's mean and standard deviations."""
+    mean, covariance = mixture.moments()
+    return Mixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
+
+
+def union(best: Mixture, others: list[Mixture], share: float) -> Mixture:
+    """All components; those of the others hold `share` of the weight together."""
+    if not others:
+        return best
+    weights = [best.weights * (1 - share)]
+    weights += [other.weights * (share / len(others)) for other in others]
+    return Mixture(
+        np.concatenate(weights),
+        np.concatenate([part.means for part in (best, *others)]),
+        np.concatenate([part.sds for part in (best, *others)]),
+    )
+
+
+def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:
+    """The mixture without some components; at least one stays."""
+    keep = ~drop
+    if not keep.any():
+        keep[np.argmax(mixture.weights)] = True
+    weights = mixture.weights[keep]
+    return Mixture(weights / weights.sum(), mixture.means[keep], mixture.sds[keep])
