@@ -13,10 +13,10 @@ class Settings:
 
     max_fun_evals: int | None = None  # 50 (D + 2)
     fun_eval_start: int = 10
-    fun_evals_per_iter: int = 5
+    fun_evals_per_iter: int = 6
     max_iter: int = 1000
     final_components: int = 50
-    settled_iterations: int = 6
+    settled_iterations: int = 5
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
     largest_variance: float = 0.3  # components whose J is larger are left out
