@@ -1,6 +1,6 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
-    repeat: evaluate five points (acquisition) · refit the surrogate (gp) · refit the mixture
+    repeat: evaluate six points (acquisition) · refit the surrogate (gp) · refit the mixture
             (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
             likely (space)
     until:  ELBO, its sd and the mean have settled
