@@ -165,7 +165,9 @@ def _checked(
         count = min(settings.fun_evals_per_iter, settings.budget - len(evaluated))
         mixture, process = state.fitted.mixture, state.process
         doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
-        points = mixture.means[np.argsort(-mixture.weights * doubt)[:count]]
+        chosen = np.argsort(-mixture.weights * doubt)[:count]
+        steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
+        points = mixture.means[chosen] + steps
         mean, variance = process.predict(points)
         for x in state.map_.inverse(points):
             evaluated.add(x)

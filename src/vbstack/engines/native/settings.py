@@ -19,7 +19,7 @@ class Settings:
     settled_iterations: int = 5
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
-    largest_variance: float = 0.3  # components whose J is larger are left out
+    largest_variance: float = 0.05  # components whose J is larger are left out
     whitenings: int = 10
 
     @classmethod
