@@ -46,7 +46,7 @@ def extend(
             store.save(index, run)
     for wanted in [*range(len(there) + every, count, every), count]:
         if wanted > len(there):
-            runs = launch(target, wanted, store=store, n_workers=workers)
+            runs = launch(target, wanted, store=store, n_workers=workers, engine="pyvbmc")
             save_runs(path, [archived(run) for run in runs], overwrite=True)
             print(f"{path.name}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB", flush=True)
 

@@ -304,11 +304,13 @@ def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, 
         first = f"vbstack import {files} --out {where} --trust-pickles"
         return "The runs were imported from files.", "\n".join([first, *finish])
     count = 1 + max(state.index for state in origin.states)
-    fit = f"vbstack fit MODEL.py:PROBLEM --out {where} --runs {count} --seed {origin.plan['seed']}"
+    engine, seed = origin.plan.get("engine", "pyvbmc"), origin.plan["seed"]
+    fit = f"vbstack fit MODEL.py:PROBLEM --out {where} --engine {shlex.quote(engine)}"
+    fit += f" --runs {count} --seed {seed}"
     for name, value in options.items():
         fit += f" --option {shlex.quote(f'{name}={json.dumps(value)}')}"
     return (
         "MODEL.py:PROBLEM is your own file and the problem in it; everything else is as it was "
-        f"planned. The seed of the plan is {origin.plan['seed']}.",
+        f"planned. The seed of the plan is {seed}.",
         "\n".join([fit, *finish]),
     )

@@ -74,7 +74,13 @@ def text(directory):
 def test_everything_is_in_the_file(directory, text):
     for part in (
         *("Log evidence", "Parameters", "Runs", "Reproduce", "97.5%", "quadrature sd"),
-        *("did not converge", "--seed 42", "--option max_fun_evals=20", "&#39;name=&#34;a b&#34;"),
+        *(
+            "did not converge",
+            "--engine pyvbmc",
+            "--seed 42",
+            "--option max_fun_evals=20",
+            "&#39;name=&#34;a b&#34;",
+        ),
         *("vbstack stack", "vbstack report", "pyvbmc", "Stacking cannot find a region"),
     ):
         assert part in text

@@ -27,7 +27,10 @@ class Settings:
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(options) - known)
         if unknown:
-            raise ValueError(f"the native engine has no option {unknown}; it has {sorted(known)}")
+            raise ValueError(
+                f"the native engine has no option {unknown}; it has {sorted(known)}. "
+                "For options of pyvbmc choose engine='pyvbmc'"
+            )
         settings = cls(**options)
         if settings.max_fun_evals is None:
             settings = replace(settings, max_fun_evals=50 * (dimension + 2))
