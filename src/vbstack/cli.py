@@ -45,7 +45,8 @@ app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 Directory = Annotated[Path, typer.Argument(help="the store: a directory of runs")]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")]
 Options = Annotated[
-    list[str] | None, typer.Option("--option", help="an option of the engine, name=value; repeatable")
+    list[str] | None,
+    typer.Option("--option", help="an option of the engine, name=value; repeatable"),
 ]
 EngineName = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
 Evaluations = Annotated[str, typer.Option(help="of the stack: auto, own or pooled")]

@@ -379,7 +379,9 @@ def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
         assert len(run.evaluations.values) < 200
 
 
-def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left():
+@pytest.mark.parametrize(("centre", "width"), [(2.5, 0.06), (1.4, 0.25)])
+def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, width):
+    """Also a wide one, of which only the centre is known."""
     def cliff(x):
         return float(-0.5 * x @ x - 100 * (x[0] > 2))
 
@@ -392,8 +394,9 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left():
     map_ = space.unit_box(problem)
     data = evaluated.seen_from(map_)
     process = gp.fit(data, [gp.first_guess(data)], 50)
-    centres = map_.forward(np.array([[0.0, 0.0], [2.5, 0.0]]))
-    blind = Mixture(np.array([0.7, 0.3]), centres, np.full((2, 2), 0.06))
+    centres = map_.forward(np.array([[0.0, 0.0], [centre, 0.0]]))
+    sds = np.array([[0.06, 0.06], [width, width]])
+    blind = Mixture(np.array([0.7, 0.3]), centres, sds)
     state = loop.State(map_, process, mixture_fit.evaluated(process, blind, rng))
     checked, calm = loop._checked(state, evaluated, Settings.of({}, 2), rng)
     after = checked.fitted.mixture
