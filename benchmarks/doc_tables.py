@@ -74,20 +74,24 @@ def engines() -> list[str]:
     ]
     for problem, found in _results("race_engines").items():
         for place, (engine, r) in enumerate(found.items()):
-            own = r["stacks"].get("own", {})
-            scores = [
-                f"{own[key][0]:.2g}" if key in own else "–"
-                for key in ("delta_lml", "mmtv", "gskl", "true_elbo")
-            ]
             lines.append(
                 [
                     *("" if place else _name(problem), engine),
                     f"{r['passing']} of {r['runs']}",
                     *(f"{r['seconds']:.1f}", f"{r['evaluations']:.0f}"),
-                    *(f"{r['elbo_error_90']:.3f}", f"{r['covered']:.0%}", *scores),
+                    *(f"{r['elbo_error_90']:.3f}", f"{r['covered']:.0%}"),
+                    *_scores(r["stacks"].get("own", {})),
                 ]
             )
+            if "pooled" in r["stacks"]:
+                blank = [""] * 5
+                lines.append(["", f"{engine}, pooled", *blank, *_scores(r["stacks"]["pooled"])])
     return _table(lines)
+
+
+def _scores(stacks: dict[str, list[float]]) -> list[str]:
+    keys = ("delta_lml", "mmtv", "gskl", "true_elbo")
+    return [f"{stacks[key][0]:.2g}" if key in stacks else "–" for key in keys]
 
 
 RAW, POOLED = "own values: raw", "pooled: log evidence"
