@@ -382,6 +382,7 @@ def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
 @pytest.mark.parametrize(("centre", "width"), [(2.5, 0.06), (1.4, 0.25)])
 def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, width):
     """Also a wide one, of which only the centre is known."""
+
     def cliff(x):
         return float(-0.5 * x @ x - 100 * (x[0] > 2))
 
