@@ -13,7 +13,7 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     plateau()       log p = −(r/4)⁸ in two dimensions: flat, then a wall
     skewed()        logarithms of four Gamma variables with shapes 0.7, 1, 2 and 5
 
-Two more were chosen after the native engine had been frozen, and nothing was changed for them:
+Two more were chosen late, and no choice in the native engine was made with their help:
 
     wave()          x1 ~ N(0, 1.5²), x2 | x1 ~ N(sin 2 x1, 0.3²)
     cross()         three dimensions, two Gaussians with correlations 0.95 and −0.95, equal means

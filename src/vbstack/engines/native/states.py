@@ -21,6 +21,7 @@ _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
 _KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
 _NOTHING = 1e-4  # weight of a component that only keeps others from being split
+_WARY = 1.0  # β while exploring, where the surrogate may only guess
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _LAST_DRAWS = 256  # per component, for the ELBO that a run reports
 _GROWTH_GAIN = 0.005  # nats that more components must bring
@@ -119,14 +120,14 @@ def _called_back(
 ) -> Fitted:
     """What a mixture may become that went where the surrogate only guesses.
 
-    It is fitted again from where it was known, with the last fit's penalty. If the guess outweighs
+    It is fitted again from where it was known, with a penalty for uncertainty. If the guess outweighs
     that too, it stays there for an iteration: the evaluations then show what is there, and the next
     fit starts from the known mixture as well.
     """
     lured = state.fitted.elbo_sd > _KNOWN
     if fitted.elbo_sd < _KNOWN and not lured:
         return fitted
-    back = _fitted(process, known, rng, penalty=1.0)
+    back = _fitted(process, known, rng, penalty=_WARY)
     if back.elbo_sd < _KNOWN and (fitted.elbo_sd > _KNOWN or back.elbo > fitted.elbo):
         return back
     return fitted
@@ -138,7 +139,7 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
     if size <= fitted.mixture.size:
         return fitted
     new = (size - fitted.mixture.size + 1) // 2
-    mixture = growth.extended(process, fitted, new, 1.0, rng)
+    mixture = growth.extended(process, fitted, new, _WARY, rng)
     mixture = growth.split(mixture, size, rng)
     more = _fitted(process, mixture, rng)
     return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
