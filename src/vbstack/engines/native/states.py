@@ -120,9 +120,9 @@ def _called_back(
 ) -> Fitted:
     """What a mixture may become that went where the surrogate only guesses.
 
-    It is fitted again from where it was known, with a penalty for uncertainty. If the guess outweighs
-    that too, it stays there for an iteration: the evaluations then show what is there, and the next
-    fit starts from the known mixture as well.
+    It is fitted again from where it was known, with a penalty for uncertainty. If the guess
+    outweighs that too, it stays there for an iteration: the evaluations then show what is there,
+    and the next fit starts from the known mixture as well.
     """
     lured = state.fitted.elbo_sd > _KNOWN
     if fitted.elbo_sd < _KNOWN and not lured:
