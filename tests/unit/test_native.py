@@ -10,7 +10,8 @@ from vbstack import Problem, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
 from vbstack.engines.native import gp, growth, loop, mixture_fit, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates
+from vbstack.engines.native.acquisition import Candidates, worth
+from vbstack.engines.native.gaussian import Gaussian, best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
 from vbstack.engines.native.mixture_fit import Mixture
@@ -178,12 +179,54 @@ def test_one_more_point_by_a_rank_one_step_equals_refactorisation(process, mixtu
     np.testing.assert_allclose(grown.factor, again.factor, atol=1e-8)
     np.testing.assert_allclose(grown.alpha, again.alpha, rtol=1e-6)
     map_ = space.unit_box(target(2))
-    before = Candidates.of(process, mixture, map_, np.random.default_rng(1))
+    fitted = mixture_fit.Fitted(mixture, 0.0, 0.1)
+    before = Candidates.of(process, fitted, map_, np.random.default_rng(1))
     assert np.abs(before.points).max() <= 2.5 + 1e-12
     after = before.including(process, point, value)
     mean, variance = again.predict(before.points)
     np.testing.assert_allclose(after.mean, mean, atol=1e-6)
     np.testing.assert_allclose(after.variance, variance, atol=1e-6)
+
+
+def test_a_tail_that_the_mixture_gave_up_is_worth_an_evaluation():
+    """Equally uncertain, one known to hold mass beyond the mixture, one at its edge."""
+    mean, log_q = np.array([-4.0, -5.0]), np.array([-16.0, -5.0])
+    tail, edge = worth(mean, np.ones(2), log_q, elbo=0.0)
+    assert edge == pytest.approx(-5 - 5)  # q as it is, where it is no smaller than the surrogate's
+    assert tail == pytest.approx(-4 - (16 + 4) / 2)
+
+
+def test_one_gaussian_has_the_slope_and_the_curvature_of_its_elbo(process):
+    mean, covariance = np.array([0.1, -0.2]), np.array([[0.09, 0.02], [0.02, 0.05]])
+    found = Gaussian.of(process, mean, covariance)
+    diagonal = Gaussian.of(process, mean, np.diag([0.04, 0.09]))
+    integral = quadrature.integrals(process, mean[None], np.array([[0.2, 0.3]]))[0][0]
+    entropy = np.log(2 * np.pi * np.e) + np.log(0.2 * 0.3)
+    assert diagonal.elbo == pytest.approx(integral + entropy)
+
+    def at(step):
+        return Gaussian.of(process, mean + step, covariance)
+
+    np.testing.assert_allclose(
+        found.slope, approx_fprime(np.zeros(2), lambda v: at(v).elbo, 1e-6), atol=1e-5
+    )
+    columns = [(at(v).slope - at(-v).slope) / 2e-5 for v in 1e-5 * np.eye(2)]
+    np.testing.assert_allclose(found.curvature, np.column_stack(columns), atol=1e-6)
+
+
+def test_the_best_gaussian_of_a_gaussian_is_the_gaussian():
+    rng = np.random.default_rng(5)
+    true_mean, covariance = np.array([0.2, -0.1]), np.array([[0.09, 0.07], [0.07, 0.08]])
+    x = rng.uniform(-1, 1, (40, 2))
+    away = x - true_mean
+    values = -0.5 * np.einsum("nd,nd->n", away, np.linalg.solve(covariance, away.T).T)
+    data = Data(x, values, np.full(40, 1e-6))
+    process = gp.fit(data, [gp.first_guess(data)], 100)
+    best = best_gaussian(process, np.zeros(2), 0.1 * np.eye(2))
+    np.testing.assert_allclose(best.mean, true_mean, atol=1e-2)
+    np.testing.assert_allclose(best.covariance, covariance, atol=1e-2)
+    log_evidence = 0.5 * np.linalg.slogdet(2 * np.pi * covariance)[1]
+    assert best.elbo == pytest.approx(log_evidence, abs=1e-2)
 
 
 def test_a_singular_kernel_is_met_with_more_noise():
@@ -218,7 +261,7 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
         log_density=len, plausible_lower_bounds=[-1, -4], plausible_upper_bounds=[1, 6]
     )
     old = space.unit_box(problem)
-    new = space.whitened(old, mixture)
+    new = space.whitened(old, mixture.moments()[1])
     assert new.log_volume == pytest.approx(old.log_volume)
     step = space._step(old, new)
     covariance = step @ mixture.moments()[1] @ step.T
@@ -227,6 +270,9 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
     np.testing.assert_allclose(new.forward(old.inverse(x)), x @ step.T, atol=1e-12)
     moved = space.moved(mixture, old, new)
     np.testing.assert_allclose(moved.moments()[0], mixture.moments()[0] @ step.T, atol=1e-12)
+    one = space.as_component(*mixture.moments(), old, new)
+    np.testing.assert_allclose(one.moments()[0], moved.moments()[0], atol=1e-12)
+    np.testing.assert_allclose(one.moments()[1], covariance, atol=1e-12)
     for before, after in zip(mixture.sds, moved.sds, strict=True):
         expected = np.diag(step @ np.diag(before**2) @ step.T)
         np.testing.assert_allclose(after**2, expected, rtol=1e-12)
@@ -234,7 +280,7 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
 
 def test_hyperparameters_move_with_the_space(mixture):
     old = space.unit_box(target(2))
-    new = space.whitened(old, mixture)
+    new = space.whitened(old, mixture.moments()[1])
     h = np.array([-1.0, 0.3, 1.2, -2.0, 0.1, -0.3, -0.5, 0.8])
     moved = space.moved_hyperparameters(h, old, new)
     back = space._step(new, old)
@@ -248,7 +294,7 @@ def test_hyperparameters_move_with_the_space(mixture):
 
 def test_settling_is_judged_in_one_space(mixture):
     old = space.unit_box(target(2))
-    new = space.whitened(old, mixture)
+    new = space.whitened(old, mixture.moments()[1])
     before = loop.State(old, None, mixture_fit.Fitted(mixture, 1.0, 0.01))
     moved = mixture_fit.Fitted(space.moved(mixture, old, new), 1.01, 0.01)
     assert loop._is_small(before, loop.State(new, None, moved), 0.05)
@@ -429,7 +475,7 @@ def test_points_out_of_reach_are_moved_into_the_box(mixture):
     problem = Problem(
         log_density=len, plausible_lower_bounds=[-1, -4], plausible_upper_bounds=[1, 6]
     )
-    map_ = space.whitened(space.unit_box(problem), mixture)
+    map_ = space.whitened(space.unit_box(problem), mixture.moments()[1])
     moved = map_.inverse(space.within_reach(map_, np.array([[1e6, -1e6], [0.01, 0.02]])))
     assert (np.abs(moved[0] - [0, 1]) <= [5.0 + 1e-9, 25.0 + 1e-9]).all()
     np.testing.assert_allclose(moved[1], map_.inverse(np.array([[0.01, 0.02]]))[0])

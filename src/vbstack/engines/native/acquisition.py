@@ -1,10 +1,12 @@
 """Where to evaluate next: points that matter and are not known yet.
 
-    a(x) = log s²(x) + f̄(x) + log q(x)       (prospective uncertainty sampling, Acerbi 2018)
+    a(x) = log s²(x) + f̄(x) + log q̃(x)       (prospective uncertainty sampling, Acerbi 2018)
 
-is searched among candidates around the mixture and around good points, then by local perturbations.
-After every evaluation the candidates' mean and variance are updated by one rank-one step: with
-c = cov(x*, ·), r = y − f̄(x*), v = s²(x*) + jitter,  f̄ += c r / v  and  s² −= c² / v.
+with q̃ = q, or √(q e^(f̄ − ELBO)) where that is larger: a mixture that maximises an ELBO gives up
+tails, and with q alone they would never be evaluated. The highest a is searched among candidates
+around the mixture and around good points, then by local perturbations. After every evaluation the
+candidates' mean and variance are updated by one rank-one step: with c = cov(x*, ·), r = y − f̄(x*),
+v = s²(x*) + jitter,  f̄ += c r / v  and  s² −= c² / v.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.engines.native.gp import JITTER, Process, kernel_between
-from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.engines.native.mixture_fit import Fitted, Mixture
 from vbstack.engines.native.space import within_reach
 from vbstack.transform import Transform
 
@@ -30,6 +32,7 @@ class Candidates:
     """Points (m, D) of the space `map_`, log q, mean, variance there, L⁻¹ k(X, points) (n, m)."""
 
     map_: Transform
+    elbo: float
     points: Array
     log_q: Array
     mean: Array
@@ -40,18 +43,18 @@ class Candidates:
     def of(
         cls,
         process: Process,
-        mixture: Mixture,
+        fitted: Fitted,
         map_: Transform,
         rng: np.random.Generator,
     ) -> Candidates:
-        points = within_reach(map_, _proposals(process, mixture, rng))
+        points = within_reach(map_, _proposals(process, fitted.mixture, rng))
         mean, variance = process.predict(points)
-        log_q = mixture.log_density(points)
-        return cls(map_, points, log_q, mean, variance, process.whitened(points))
+        log_q = fitted.mixture.log_density(points)
+        return cls(map_, fitted.elbo, points, log_q, mean, variance, process.whitened(points))
 
     def best(self, process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
         """The point (D,) of highest a, after a local search."""
-        scores = np.log(self.variance) + self.mean + self.log_q
+        scores = worth(self.mean, self.variance, self.log_q, self.elbo)
         place = int(np.argmax(scores))
         point, score = self.points[place], float(scores[place])
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
@@ -59,7 +62,7 @@ class Candidates:
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
             near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
-            scores = np.log(variance) + mean + mixture.log_density(near)
+            scores = worth(mean, variance, mixture.log_density(near), self.elbo)
             place = int(np.argmax(scores))
             if scores[place] > score:
                 point, score = near[place], float(scores[place])
@@ -75,12 +78,19 @@ class Candidates:
         chosen = np.all(self.points == point, axis=1)  # an exact value is not asked for twice
         return Candidates(
             self.map_,
+            self.elbo,
             self.points,
             np.where(chosen, -np.inf, self.log_q),
             self.mean + shared * ((value - mean) / known),
             np.maximum(self.variance - shared**2 / known, 1e-12),
             np.vstack([self.whitened, shared / np.sqrt(known)]),
         )
+
+
+def worth(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
+    """a (m,) from the surrogate's mean and variance, log q, and the mixture's ELBO."""
+    seen = np.maximum(log_q, 0.5 * (log_q + mean - elbo))
+    return np.asarray(np.log(variance) + mean + seen)
 
 
 def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:

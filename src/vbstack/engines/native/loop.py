@@ -1,6 +1,6 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
-    repeat: evaluate six points (acquisition) · refit the surrogate (gp) · refit the mixture
+    repeat: evaluate a few points (acquisition) · refit the surrogate (gp) · refit the mixture
             (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
             likely (space)
     until:  ELBO, its sd and the mean have settled
@@ -100,7 +100,7 @@ def _explore(
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
     state = states.first_state(evaluated, map_, rng)
     while len(evaluated) < settings.budget and len(history) < settings.max_iter:
-        count = min(settings.fun_evals_per_iter, settings.budget - len(evaluated))
+        count = min(settings.batch, settings.budget - len(evaluated))
         _evaluate_more(state, evaluated, rng, count)
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
@@ -140,7 +140,7 @@ def _evaluate_more(
 ) -> None:
     """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
-    candidates = Candidates.of(process, mixture, state.map_, rng)
+    candidates = Candidates.of(process, state.fitted, state.map_, rng)
     for left in range(count, 0, -1):
         point = candidates.best(process, mixture, rng)
         seen = evaluated.add(state.map_.inverse(point[None])[0])
@@ -162,7 +162,7 @@ def _checked(
     the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
     """
     for _ in range(_LOOKS):
-        count = min(settings.fun_evals_per_iter, settings.budget - len(evaluated))
+        count = min(settings.batch, settings.budget - len(evaluated))
         mixture, process = state.fitted.mixture, state.process
         doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
         chosen = np.argsort(-mixture.weights * doubt)[:count]

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+MANY = 5  # dimensions; beyond, guesses far from the evaluations are wilder, and iterations shorter
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -13,7 +15,7 @@ class Settings:
 
     max_fun_evals: int | None = None  # 50 (D + 2)
     fun_eval_start: int = 10
-    fun_evals_per_iter: int = 6
+    fun_evals_per_iter: int | None = None  # 6; in more than five dimensions 4
     max_iter: int = 1000
     final_components: int = 50
     settled_iterations: int = 5
@@ -34,6 +36,8 @@ class Settings:
         settings = cls(**options)
         if settings.max_fun_evals is None:
             settings = replace(settings, max_fun_evals=50 * (dimension + 2))
+        if settings.fun_evals_per_iter is None:
+            settings = replace(settings, fun_evals_per_iter=4 if dimension > MANY else 6)
         settings.check()
         return settings
 
@@ -49,3 +53,9 @@ class Settings:
     def budget(self) -> int:
         assert self.max_fun_evals is not None  # `of` filled it in
         return self.max_fun_evals
+
+    @property
+    def batch(self) -> int:
+        """Evaluations in an iteration."""
+        assert self.fun_evals_per_iter is not None  # `of` filled it in
+        return self.fun_evals_per_iter

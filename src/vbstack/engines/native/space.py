@@ -54,16 +54,23 @@ def within_reach(map_: Transform, points: Array) -> Array:
     return np.asarray(np.linalg.solve(to_box.T, reach.T).T)
 
 
-def whitened(map_: Transform, mixture: Mixture) -> Transform:
-    """The space in which the mixture's covariance is a multiple of the identity, volume kept.
+def whitened(map_: Transform, covariance: Array) -> Transform:
+    """The space in which this covariance is a multiple of the identity, volume kept.
 
     With b = R (scale ∘ u) and cov(b) = U Λ Uᵀ the new rotation is U and the new scale ∝ √Λ.
     """
     old = map_.rotation * map_.scale
-    values, vectors = np.linalg.eigh(old @ mixture.moments()[1] @ old.T)
+    values, vectors = np.linalg.eigh(old @ covariance @ old.T)
     log_scale = 0.5 * np.log(np.maximum(values, 1e-12 * values.max()))
     log_scale += (np.log(map_.scale) - log_scale).mean()
     return replace(map_, rotation=vectors, scale=np.exp(log_scale))
+
+
+def as_component(mean: Array, covariance: Array, old: Transform, new: Transform) -> Mixture:
+    """A Gaussian of the old space as one component of the new; only its diagonal there is kept."""
+    step = _step(old, new)
+    sds = np.sqrt(np.diag(step @ covariance @ step.T))
+    return Mixture(np.ones(1), (step @ mean)[None], sds[None])
 
 
 def moved(mixture: Mixture, old: Transform, new: Transform) -> Mixture:

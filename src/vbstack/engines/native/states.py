@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from vbstack.engine import Recorder
 from vbstack.engines.native import gp, growth, mixture_fit, quadrature, space
+from vbstack.engines.native.gaussian import best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.mixture_fit import Fitted, Mixture
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.settings import MANY, Settings
 from vbstack.transform import Transform
 
 Array = NDArray[np.float64]
@@ -103,9 +104,11 @@ def refitted(
     if not warming and iteration % 5 in (0, 3):
         starts.append(gp.gaussian_guess(data, *state.fitted.mixture.moments()))
     process = gp.fit(data, starts, 30)
-    fitted = _fitted(process, state.fitted.mixture, rng)
+    wary = _WARY if warming and process.dimension > MANY else 0.0
+    fitted = _fitted(process, state.fitted.mixture, rng, wary)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
-        fitted = max(fitted, _fitted(process, _at_the_top(process), rng), key=lambda fit: fit.elbo)
+        again = _fitted(process, _at_the_top(process), rng, wary)
+        fitted = max(fitted, again, key=lambda fit: fit.elbo - wary * fit.elbo_sd)
     if not warming and state.known is not None:
         fitted = _called_back(process, fitted, state, state.known, rng)
     if not warming and fitted.elbo_sd < _KNOWN and iteration % 2 == 0:
@@ -148,18 +151,23 @@ def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generato
 def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
     """The state in a whitened space, if the evaluations are more likely there; else as it was.
 
-    Both spaces have the same volume, so both processes explain the same values. A Gaussian target
-    needs one component there, so one is tried beside the mixture.
+    Both spaces have the same volume, so both processes explain the same values. If one Gaussian is
+    worth more than the mixture, the space is whitened by its covariance, else by the mixture's, and
+    then every angle of its rotation must gain a nat.
     """
-    map_ = space.whitened(state.map_, state.fitted.mixture)
+    mean, covariance = state.fitted.mixture.moments()
+    gaussian = best_gaussian(state.process, mean, covariance)
+    needed = max(_LIKELIHOOD_GAIN, 0.5 * mean.size * (mean.size - 1))
+    if gaussian.elbo > state.fitted.elbo:
+        mean, covariance, needed = gaussian.mean, gaussian.covariance, _LIKELIHOOD_GAIN
+    map_ = space.whitened(state.map_, covariance)
     data = evaluated.seen_from(map_)
     start = space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
     process = gp.fit(data, [start], 50)
-    if process.log_likelihood < state.process.log_likelihood + _LIKELIHOOD_GAIN:
+    if process.log_likelihood < state.process.log_likelihood + needed:
         return state
-    moved = space.moved(state.fitted.mixture, state.map_, map_)
-    fitted = _fitted(process, moved, rng)
-    one = _fitted(process, growth.as_one(moved), rng)
+    fitted = _fitted(process, space.moved(state.fitted.mixture, state.map_, map_), rng)
+    one = _fitted(process, space.as_component(mean, covariance, state.map_, map_), rng)
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
     return State(map_, process, better, better.mixture)
