@@ -45,7 +45,7 @@ MEASURES = ("delta_lml", "mmtv", "gskl", "true_elbo")
 DEFAULT = (
     *("gmm", "ring", "gaussian2", "gaussian5", "gaussian10", "rosenbrock2", "rosenbrock4"),
     *("rosenbrock6", "at_a_bound", "student_t", "banana6", "banana10", "multisensory_exact"),
-    *("neuronal", "funnel", "two_modes", "plateau", "skewed", "wave", "cross"),
+    *("neuronal", "funnel", "two_modes", "plateau", "skewed", "wave", "cross", "vee", "unequal"),
 )
 
 

@@ -13,10 +13,13 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     plateau()       log p = −(r/4)⁸ in two dimensions: flat, then a wall
     skewed()        logarithms of four Gamma variables with shapes 0.7, 1, 2 and 5
 
-Two more were chosen late, and no choice in the native engine was made with their help:
-
     wave()          x1 ~ N(0, 1.5²), x2 | x1 ~ N(sin 2 x1, 0.3²)
     cross()         three dimensions, two Gaussians with correlations 0.95 and −0.95, equal means
+
+Two more were chosen last, and no choice in the native engine was made with their help:
+
+    vee()           x1 ~ N(0, 1.5²), x2 | x1 ~ N(|x1|, 0.4²)
+    unequal()       four dimensions, three Gaussians with weights 0.6, 0.3 and 0.1
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy import stats
-from scipy.special import gammaln
+from scipy.special import gammaln, logsumexp
 
 from benchmarks.record import Array, BenchmarkProblem
 from benchmarks.reference import Reference
@@ -292,6 +295,51 @@ def cross() -> BenchmarkProblem:
     return _unbounded("cross", log_densities, sample, reference, np.array([5.0, 5.0, 3.0]))
 
 
+def vee() -> BenchmarkProblem:
+    sd, width = 1.5, 0.4
+
+    def log_densities(x: Array) -> Array:
+        along, across = x[:, 0] / sd, (x[:, 1] - np.abs(x[:, 0])) / width
+        return stats.norm.logpdf(along) + stats.norm.logpdf(across) - np.log(sd * width)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        x1 = sd * rng.standard_normal(n)
+        return np.column_stack([x1, np.abs(x1) + width * rng.standard_normal(n)])
+
+    along, up = np.linspace(-8 * sd, 8 * sd, _GRID), np.linspace(-4, 14, _GRID)
+    first = stats.norm.pdf(along, scale=sd)
+    second = np.trapezoid(stats.norm.pdf(up[:, None], np.abs(along), width) * first, along, axis=1)
+    mean = np.array([0.0, sd * np.sqrt(2 / np.pi)])
+    covariance = np.diag([sd**2, width**2 + sd**2 * (1 - 2 / np.pi)])
+    grids, densities = np.array([along, up]), np.array([first, second])
+    reference = _known(mean, covariance, grids, densities, sample)
+    return _unbounded("vee", log_densities, sample, reference, np.full(2, 4.0))
+
+
+def unequal() -> BenchmarkProblem:
+    weights = np.array([0.6, 0.3, 0.1])
+    means = np.array([[0.0, 0.0, 0.0, 0.0], [2.5, 1.0, -1.0, 0.0], [-1.0, 2.5, 1.0, 1.0]])
+    sds = np.array([[1.0, 0.7, 1.0, 0.5], [0.5, 1.0, 0.6, 0.5], [0.7, 0.4, 0.5, 0.8]])
+
+    def log_densities(x: Array) -> Array:
+        parts = stats.norm.logpdf(x[:, None], means, sds).sum(axis=2) + np.log(weights)
+        return np.asarray(logsumexp(parts, axis=1))
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        k = rng.choice(3, n, p=weights)
+        return means[k] + sds[k] * rng.standard_normal((n, 4))
+
+    mean = weights @ means
+    covariance = (weights[:, None] * (means - mean)).T @ (means - mean)
+    covariance += np.diag(weights @ sds**2)
+    grid = np.linspace(-8, 8, _GRID)
+    densities = np.einsum(
+        "k,kdg->dg", weights, stats.norm.pdf(grid, means[..., None], sds[..., None])
+    )
+    reference = _known(mean, covariance, np.tile(grid, (4, 1)), densities, sample)
+    return _unbounded("unequal", log_densities, sample, reference, np.full(4, 4.0))
+
+
 def _known(
     mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
 ) -> Reference:
@@ -325,4 +373,6 @@ TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
     "skewed": skewed,
     "wave": wave,
     "cross": cross,
+    "vee": vee,
+    "unequal": unequal,
 }
