@@ -19,6 +19,7 @@ import numpy as np
 from benchmarks.problems import PROBLEMS
 from vbstack import Problem, Run, launch, load_runs, save_runs
 from vbstack.store import RunStore
+from vbstack.worker import run_seed
 
 ARCHIVES = Path(__file__).parent / "archives"
 SEED = 2025
@@ -38,10 +39,15 @@ def archived(run: Run) -> Run:
 def extend(
     target: Problem, count: int, every: int, workers: int | None, store: RunStore, path: Path
 ) -> None:
-    """Extend the archive at `path` to `count` runs, written anew after `every` of them."""
+    """Extend the archive at `path` to `count` runs, written anew after `every` of them.
+
+    A run that fails is missing in the archive, so an archived run's place is told by its seed.
+    """
     store.open(target, SEED, {})
     there = load_runs(path) if path.exists() else []
-    for index, run in enumerate(there):
+    places: dict[int | None, int] = {run_seed(SEED, index): index for index in range(2 * count)}
+    for run in there:
+        index = places[run.seed]
         if not store.path(index, "npz").exists():
             store.save(index, run)
     for wanted in [*range(len(there) + every, count, every), count]:

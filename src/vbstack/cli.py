@@ -27,11 +27,10 @@ from vbstack.arguments import (
     whole_number,
 )
 from vbstack.compare import compare as compare_models
-from vbstack.engines import resolved
 from vbstack.engines.pyvbmc import installed_versions
 from vbstack.fit import fit as fit_problem
 from vbstack.imports import import_pickles
-from vbstack.launch import starting_points
+from vbstack.launch import engine_for, starting_points
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
 from vbstack.progress import table
@@ -129,7 +128,7 @@ def run(
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
     target = load_problem(problem)
     store = RunStore(out)
-    options, engine = parsed_options(option), resolved(engine)
+    options, engine = parsed_options(option), engine_for(target, store, engine)
     plan = store.open(target, seed, options, engine)
     start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
     seed_of_run, where = run_seed(plan, index), str(out.resolve())

@@ -60,7 +60,8 @@ def launch(
     starts : "uniform", "sobol" or array (n_runs, D)
         Starting points: random or Sobol points in the plausible box, or yours.
     engine : "auto", "pyvbmc" or "native"
-        What makes a run; the store remembers it. "auto" is pyvbmc.
+        What makes a run; the store remembers it. "auto" is the store's own; in a new store
+        native for log densities without noise, pyvbmc for noisy ones.
     timeout : float, optional
         Seconds after which launching ends with the runs that are finished. Local processes are
         stopped and their journals stay; on other back ends runs under way go on.
@@ -70,14 +71,14 @@ def launch(
         What to do when the log density fails: fail the run, try the point up to three times, or put
         a low value in its place (at most 20 % of the evaluations).
     options : mapping, optional
-        pyvbmc's options.
+        The engine's options, by pyvbmc's names or those of `engines.native.settings.Settings`.
     """
     if on_error not in ON_ERROR:
         raise ValueError(f"on_error={on_error!r} is not known; choose one of {ON_ERROR}")
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs!r} must be at least one")
     store = store if isinstance(store, RunStore) else RunStore(store)
-    engine = resolved(engine)
+    engine = engine_for(problem, store, engine)
     plan_seed = store.open(problem, seed, options or {}, engine)
     points = starting_points(problem, starts, n_runs, plan_seed)
     finished = store.runs()
@@ -109,6 +110,13 @@ def launch(
         lines = [f"\n  run {index}: {failures[index]}" for index in sorted(failures)]
         raise TooFewRuns(f"none of {n_runs} runs finished in {store.directory}:" + "".join(lines))
     return made
+
+
+def engine_for(problem: Problem, store: RunStore, name: str) -> str:
+    """The engine that `name` means; "auto" is that of the store, if it is there already."""
+    if name == "auto" and store.exists():
+        return str(store.plan()["engine"])
+    return resolved(name, problem)
 
 
 def starting_points(problem: Problem, starts: str | ArrayLike, n_runs: int, seed: int) -> Array:

@@ -80,7 +80,7 @@ class RunStore:
             "options": json.loads(json.dumps(dict(options), default=repr)),
         }
         path = self.directory / "store.json"
-        if not path.exists():
+        if not self.exists():
             try:
                 self.directory.mkdir(parents=True, exist_ok=True)
                 _create(path, json.dumps(plan, indent=1) + "\n")
@@ -96,6 +96,10 @@ class RunStore:
                 + "\nUse another directory, or the same problem, seed and options."
             )
         return int(found["seed"])
+
+    def exists(self) -> bool:
+        """Whether the directory holds a plan already."""
+        return (self.directory / "store.json").exists()
 
     def plan(self) -> dict[str, Any]:
         """The problem's description, the seed and the options of this store."""

@@ -61,11 +61,16 @@ def test_five_ring_runs_are_not_enough_and_twenty_are():
     assert many.enough
 
 
+FAILED = {"rosenbrock6": 1}  # pyvbmc ended with a singular matrix
+
+
 def test_archived_runs_are_all_different():
     for path in ARCHIVES.glob("*.npz"):
         runs = load_runs(path)
         assert len({run.means.tobytes() for run in runs}) == len(runs)
-        assert [run.seed for run in runs] == [run_seed(SEED, m) for m in range(len(runs))]
+        planned = [run_seed(SEED, m) for m in range(len(runs) + FAILED.get(path.stem, 0))]
+        places = [planned.index(run.seed) for run in runs]
+        assert places == sorted(places)
 
 
 BOXES = {"ring": 0.3, "gmm": 0.8, "banana6": 1.2, "banana10": 1.6}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from vbstack import Problem, Screen, stack
+from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
 from vbstack.engines.native import gp, growth, loop, mixture_fit, quadrature, space, states
@@ -18,6 +18,7 @@ from vbstack.engines.native.mixture_fit import Mixture
 from vbstack.engines.native.settings import Settings
 from vbstack.engines.pyvbmc import read_transform
 from vbstack.journal import Journal
+from vbstack.launch import engine_for
 
 
 @pytest.fixture
@@ -526,11 +527,16 @@ def native_options(options):
     return run_native(target(), np.zeros(3), 5, Recorder(target(), 5, Journal()), options)
 
 
-def test_engines_by_name_and_options_that_do_not_exist():
+def test_engines_by_name_and_options_that_do_not_exist(tmp_path):
     assert engine_named("native") is run_native
-    assert resolved("auto") == "pyvbmc"
-    with pytest.raises(ValueError, match="engine='mcmc' is not known"):
-        resolved("mcmc")
+    assert resolved("auto", target()) == "native"
+    many = Problem(
+        log_density=gaussian, plausible_lower_bounds=[-1] * 11, plausible_upper_bounds=[1] * 11
+    )
+    assert resolved("auto", many) == "pyvbmc"
+    for refusing in (lambda: resolved("mcmc", target()), lambda: engine_named("mcmc")):
+        with pytest.raises(ValueError, match="engine='mcmc' is not known"):
+            refusing()
     with pytest.raises(ValueError, match=r"no option \['max_evals'\]"):
         run_native(target(), np.zeros(3), 0, Recorder(target(), 0, Journal()), {"max_evals": 3})
     noisy = Problem(
@@ -539,5 +545,9 @@ def test_engines_by_name_and_options_that_do_not_exist():
         plausible_upper_bounds=[4] * 3,
         noisy=True,
     )
+    assert resolved("auto", noisy) == "pyvbmc"
+    assert engine_for(target(), RunStore(tmp_path), "auto") == "native"
+    RunStore(tmp_path).open(target(), 0, {}, "pyvbmc")
+    assert engine_for(target(), RunStore(tmp_path), "auto") == "pyvbmc"  # a store keeps its own
     with pytest.raises(ValueError, match="without noise"):
         run_native(noisy, np.zeros(3), 0, Recorder(noisy, 0, Journal()), {})
