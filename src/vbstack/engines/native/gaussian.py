@@ -73,7 +73,7 @@ def best_gaussian(process: Process, mean: Array, covariance: Array) -> Gaussian:
     best, length = Gaussian.of(process, mean, covariance), 1.0
     for _ in range(_STEPS):
         new = best.stepped(process, length)
-        if new is None or new.elbo < best.elbo:
+        if new is None or not new.elbo >= best.elbo:  # nor where it is not a number
             length /= 2
             continue
         gain, best, length = new.elbo - best.elbo, new, min(1.0, 2 * length)
