@@ -146,7 +146,7 @@ def described(
     kept = passing(runs)
     errors = [abs(run.elbo - true_elbo(target, stack([run], weights="naive"))) for run in kept]
     ways = ("own", "pooled") if pooled else ("own",)
-    return {
+    found: dict[str, Any] = {
         "runs": len(runs),
         "passing": len(kept),
         "seconds": float(np.median(seconds)),
@@ -156,16 +156,11 @@ def described(
         "elbo_within": int(sum(error <= WITHIN for error in errors)),
         "covered": float(np.mean([covered(target, run) for run in kept[:10]] or [np.nan])),
         "kind": kind,
-        **(
-            {
-                "stacks": {
-                    way: stacks(target, kept, subsets, way) for way in ways if len(kept) > SIZE
-                }
-            }
-            if subsets
-            else {}
-        ),
     }
+    if subsets:
+        enough = ways if len(kept) > SIZE else ()
+        found["stacks"] = {way: stacks(target, kept, subsets, way) for way in enough}
+    return found
 
 
 def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
