@@ -9,7 +9,7 @@ from scipy.optimize import approx_fprime
 from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
-from vbstack.engines.native import gp, growth, loop, mixture_fit, quadrature, space, states
+from vbstack.engines.native import axes, gp, growth, loop, mixture_fit, quadrature, space, states
 from vbstack.engines.native.acquisition import Candidates, worth
 from vbstack.engines.native.gaussian import Gaussian, best_gaussian
 from vbstack.engines.native.gp import Data, Process
@@ -230,6 +230,61 @@ def test_the_best_gaussian_of_a_gaussian_is_the_gaussian():
     assert best.elbo == pytest.approx(log_evidence, abs=1e-2)
 
 
+def test_precisions_are_the_curvature_of_the_integrals(process, mixture):
+    found = axes.precisions(process, mixture)
+    for k in range(mixture.size):
+
+        def slope(mean, k=k):
+            return quadrature.integrals(process, mean[None], mixture.sds[k : k + 1])[1][0]
+
+        expected = -approx_fprime(mixture.means[k], slope, 1e-6)
+        np.testing.assert_allclose(found[k], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_common_axes_are_found_where_there_are_any():
+    rng = np.random.default_rng(3)
+    rotation = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    precisions = np.array([(rotation * rng.uniform(1, 30, 4)) @ rotation.T for _ in range(6)])
+    weights = np.full(6, 1 / 6)
+    found = axes.common_axes(precisions, weights)
+    np.testing.assert_allclose(found.T @ found, np.eye(4), atol=1e-12)
+    least = 0.5 * np.mean([np.linalg.slogdet(each)[1] for each in precisions])
+    assert axes.lost(precisions, weights) > least + 0.2
+    assert axes.lost(found.T @ precisions @ found, weights) < least + 0.01
+
+
+def test_no_precision_is_wider_than_the_covariance():
+    covariance = np.array([[2.0, 0.5], [0.5, 1.0]])
+    thin, flat = np.linalg.inv(0.1 * covariance), -np.eye(2)
+    raised = axes.no_wider(np.array([thin, flat]), covariance)
+    np.testing.assert_allclose(raised, [thin, np.linalg.inv(covariance)], atol=1e-12)
+
+
+def test_crossed_bars_are_turned_along_the_axes():
+    """There one component may be as long as a bar."""
+    slanted = [np.linalg.inv([[1.0, c], [c, 1.0]]) for c in (0.97, -0.97)]
+
+    def log_density(x):
+        return float(np.logaddexp(*(-0.5 * x @ precision @ x for precision in slanted)))
+
+    problem = Problem(
+        log_density=log_density, plausible_lower_bounds=[-3, -3], plausible_upper_bounds=[3, 3]
+    )
+    rng = np.random.default_rng(8)
+    evaluated = states.Evaluated(Recorder(problem, 0, Journal()))
+    for point in np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 13)]), -1).reshape(-1, 2):
+        evaluated.add(point)
+    state = states.first_state(evaluated, space.unit_box(problem), rng)
+    for iteration in (0, 2):
+        state = states.refitted(state, evaluated, rng, False, iteration)
+    turned = states.turned(state, evaluated, rng)
+    rotation = turned.map_.rotation
+    assert np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0])) % 90 == pytest.approx(45, abs=5)
+    assert turned.fitted.elbo > state.fitted.elbo
+    assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
+    assert states.turned(turned, evaluated, rng) is turned
+
+
 def test_a_singular_kernel_is_met_with_more_noise():
     x = np.zeros((30, 2)) + 1e-9 * np.arange(30)[:, None]
     process = Process.condition(
@@ -264,7 +319,7 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
     old = space.unit_box(problem)
     new = space.whitened(old, mixture.moments()[1])
     assert new.log_volume == pytest.approx(old.log_volume)
-    step = space._step(old, new)
+    step = space.step_between(old, new)
     covariance = step @ mixture.moments()[1] @ step.T
     np.testing.assert_allclose(covariance, covariance[0, 0] * np.eye(2), atol=1e-12)
     x = np.random.default_rng(0).normal(size=(5, 2))
@@ -284,7 +339,7 @@ def test_hyperparameters_move_with_the_space(mixture):
     new = space.whitened(old, mixture.moments()[1])
     h = np.array([-1.0, 0.3, 1.2, -2.0, 0.1, -0.3, -0.5, 0.8])
     moved = space.moved_hyperparameters(h, old, new)
-    back = space._step(new, old)
+    back = space.step_between(new, old)
     for axis in np.eye(2):  # along each new axis the kernel is the old one
         near, far = (axis[None] * t for t in (0.0, 0.4))
         expected = gp.kernel_between(h, near @ back.T, far @ back.T)

@@ -2,7 +2,7 @@
 
     repeat: evaluate a few points (acquisition) · refit the surrogate (gp) · refit the mixture
             (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
-            likely (space)
+            likely (space), or turn it if the mixture is then worth more (axes)
     until:  ELBO, its sd and the mean have settled
     end:    up to fifty components, kept away from where the surrogate is uncertain; evaluations
             at those that it knows least
@@ -110,6 +110,8 @@ def _explore(
         if not warming and due and whitenings < settings.whitenings:
             tried, before = len(history), state
             state = states.whitened(state, evaluated, rng)
+            if state is before and state.fitted.mixture.size > 1:
+                state = states.turned(state, evaluated, rng)
             whitenings += state is not before
         history.append(state)
         if not warming and _settled(history, settings):

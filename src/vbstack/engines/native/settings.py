@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-MANY = 5  # dimensions; beyond, guesses far from the evaluations are wilder, and iterations shorter
+MANY = 4  # dimensions; beyond, guesses far from the evaluations are wilder, and iterations shorter
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class Settings:
 
     max_fun_evals: int | None = None  # 50 (D + 2)
     fun_eval_start: int = 10
-    fun_evals_per_iter: int | None = None  # 6; in more than five dimensions 4
+    fun_evals_per_iter: int | None = None  # 6; in more than four dimensions 4
     max_iter: int = 1000
     final_components: int = 50
     settled_iterations: int = 5

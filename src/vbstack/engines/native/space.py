@@ -60,22 +60,28 @@ def whitened(map_: Transform, covariance: Array) -> Transform:
     With b = R (scale ∘ u) and cov(b) = U Λ Uᵀ the new rotation is U and the new scale ∝ √Λ.
     """
     old = map_.rotation * map_.scale
-    values, vectors = np.linalg.eigh(old @ covariance @ old.T)
+    return along(map_, np.linalg.eigh(old @ covariance @ old.T)[1], covariance)
+
+
+def along(map_: Transform, rotation: Array, covariance: Array) -> Transform:
+    """The space with these axes, in which this covariance has an equal diagonal, volume kept."""
+    old = rotation.T @ (map_.rotation * map_.scale)
+    values = np.diag(old @ covariance @ old.T)
     log_scale = 0.5 * np.log(np.maximum(values, 1e-12 * values.max()))
     log_scale += (np.log(map_.scale) - log_scale).mean()
-    return replace(map_, rotation=vectors, scale=np.exp(log_scale))
+    return replace(map_, rotation=rotation, scale=np.exp(log_scale))
 
 
 def as_component(mean: Array, covariance: Array, old: Transform, new: Transform) -> Mixture:
     """A Gaussian of the old space as one component of the new; only its diagonal there is kept."""
-    step = _step(old, new)
+    step = step_between(old, new)
     sds = np.sqrt(np.diag(step @ covariance @ step.T))
     return Mixture(np.ones(1), (step @ mean)[None], sds[None])
 
 
 def moved(mixture: Mixture, old: Transform, new: Transform) -> Mixture:
     """The mixture in the new space, its components' covariances reduced to their diagonals."""
-    step = _step(old, new)
+    step = step_between(old, new)
     sds = np.sqrt(np.einsum("de,ke->kd", step**2, mixture.sds**2))
     return Mixture(mixture.weights, mixture.means @ step.T, sds)
 
@@ -86,15 +92,15 @@ def moved_hyperparameters(h: Array, old: Transform, new: Transform) -> Array:
     Along axis i of the new space the old coordinates change by T_di, so 1/ℓ_i² = Σ_d (T_di/ℓ_d)².
     """
     d = old.dimension
-    back = _step(new, old)
+    back = step_between(new, old)
 
     def along(log_lengths: Array) -> Array:
         return -0.5 * np.log(np.square(back / np.exp(log_lengths)[:, None]).sum(axis=0))
 
-    centre = h[d + 2 : 2 * d + 2] @ _step(old, new).T
+    centre = h[d + 2 : 2 * d + 2] @ step_between(old, new).T
     return np.r_[along(h[:d]), h[d : d + 2], centre, along(h[2 * d + 2 :])]
 
 
-def _step(old: Transform, new: Transform) -> Array:
+def step_between(old: Transform, new: Transform) -> Array:
     """T (D, D) with u_new = T u_old; the two differ in rotation and scale only."""
     return np.asarray(np.linalg.solve(new.rotation * new.scale, old.rotation * old.scale))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.engine import Recorder
-from vbstack.engines.native import gp, growth, mixture_fit, quadrature, space
+from vbstack.engines.native import axes, gp, growth, mixture_fit, quadrature, space
 from vbstack.engines.native.gaussian import best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.mixture_fit import Fitted, Mixture
@@ -29,6 +29,8 @@ _GROWTH_GAIN = 0.005  # nats that more components must bring
 _MORE = 10  # components that the last fit may add where mass is lacking
 _SHARE = 0.1  # weight of the components that the last fit likes less, for the stack to choose
 _LIKELIHOOD_GAIN = 2.0  # nats by which a whitened space must explain the evaluations better
+_TURN_GAIN = 0.1  # nats that common axes must promise to the mixture
+_LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,7 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     if gaussian.elbo > state.fitted.elbo:
         mean, covariance, needed = gaussian.mean, gaussian.covariance, _LIKELIHOOD_GAIN
     map_ = space.whitened(state.map_, covariance)
-    data = evaluated.seen_from(map_)
-    start = space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
-    process = gp.fit(data, [start], 50)
+    process = _process_in(map_, state, evaluated)
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = _fitted(process, space.moved(state.fitted.mixture, state.map_, map_), rng)
@@ -171,6 +171,34 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
     return State(map_, process, better, better.mixture)
+
+
+def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+    """The state in a space with common axes, if the mixture is worth more there; else as it was.
+
+    Crossed or bent ridges have no covariance that whitening could use, but along their axes a
+    component may be long. Where the target has no curvature, the mixture's covariance counts.
+    """
+    mixture, covariance = state.fitted.mixture, state.fitted.mixture.moments()[1]
+    found = axes.no_wider(axes.precisions(state.process, mixture), covariance)
+    to_box = np.linalg.inv(state.map_.rotation * state.map_.scale)
+    rotation = axes.common_axes(to_box.T @ found @ to_box, mixture.weights)
+    map_ = space.along(state.map_, rotation, covariance)
+    back = space.step_between(map_, state.map_)
+    gain = axes.lost(found, mixture.weights) - axes.lost(back.T @ found @ back, mixture.weights)
+    if gain < _TURN_GAIN:
+        return state
+    process = _process_in(map_, state, evaluated)
+    fitted = _fitted(process, space.moved(mixture, state.map_, map_), rng)
+    likely = process.log_likelihood > state.process.log_likelihood - _LIKELIHOOD_LOSS
+    better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
+    return State(map_, process, fitted, fitted.mixture) if likely and better else state
+
+
+def _process_in(map_: Transform, state: State, evaluated: Evaluated) -> Process:
+    """The surrogate in another space, fitted from where it was."""
+    start = space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
+    return gp.fit(evaluated.seen_from(map_), [start], 50)
 
 
 def relearned(state: State, data: Data) -> State:
