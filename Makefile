@@ -65,14 +65,14 @@ paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 60 --problem gmm --problem ring
+	$(VENV)/bin/python -m benchmarks.make_runs --runs 60 --problem gmm --problem ring --problem unequal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm_noisy --problem ring_noisy \
 		--problem multisensory --problem neuronal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 20 --problem gaussian2 --problem rosenbrock2 \
 		--problem at_a_bound --problem student_t --problem two_modes --problem gaussian5 --problem gaussian10 \
 		--problem rosenbrock4 --problem rosenbrock6 --problem multisensory_exact --problem wave --problem cross \
-		--problem vee --problem unequal
+		--problem vee --problem crescent --problem contaminated
 
 clean:
 	rm -rf $(VENV) $(PEERS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

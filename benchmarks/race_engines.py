@@ -4,8 +4,8 @@ Native runs have the starts and seeds of the archived pyvbmc runs (the engine wa
 seeds). Per problem: processor seconds of a run less those of its evaluations, evaluations, the
 share of runs that pass the filter, the error of a run's ELBO, how often 2 √J_kk covers the error of
 I_k; and for stacks of ten over random subsets ΔLML, MMTV, GsKL and the true ELBO (Monte Carlo on
-the exact log density), with the runs' own values and with pooled evaluations, beside those of
-pyvbmc's runs where an archive has more than ten. pyvbmc's seconds are of `--timed` runs made here
+the exact log density), with the runs' own values and with pooled evaluations (of the runs that kept
+their surrogates), beside those of pyvbmc's runs where an archive has more than ten. pyvbmc's seconds are of `--timed` runs made here
 and now; without any, what the archive recorded on a shared machine. The neuronal model is solved by
 its modes, equal to NEURON to rounding. Results are added to those of other problems and engines
 (`--engine native`) in `results/race_engines.json`; with `--subsets 0` only what is said about
@@ -48,6 +48,7 @@ DEFAULT = (
     *("gmm", "ring", "gaussian2", "gaussian5", "gaussian10", "rosenbrock2", "rosenbrock4"),
     *("rosenbrock6", "at_a_bound", "student_t", "banana6", "banana10", "multisensory_exact"),
     *("neuronal", "funnel", "two_modes", "plateau", "skewed", "wave", "cross", "vee", "unequal"),
+    *("crescent", "contaminated"),
 )
 
 
@@ -140,12 +141,10 @@ def described(
     seconds: list[float],
     kind: str,
     subsets: int,
-    pooled: bool,
 ) -> dict[str, Any]:
     """Everything that the tables say about the runs of one engine."""
     kept = passing(runs)
     errors = [abs(run.elbo - true_elbo(target, stack([run], weights="naive"))) for run in kept]
-    ways = ("own", "pooled") if pooled else ("own",)
     found: dict[str, Any] = {
         "runs": len(runs),
         "passing": len(kept),
@@ -158,8 +157,12 @@ def described(
         "kind": kind,
     }
     if subsets:
-        enough = ways if len(kept) > SIZE else ()
-        found["stacks"] = {way: stacks(target, kept, subsets, way) for way in enough}
+        known = [run for run in kept if run.surrogate is not None]  # some archives are older
+        found["stacks"] = {
+            way: stacks(target, runs, subsets, way)
+            for way, runs in (("own", kept), ("pooled", known))
+            if len(runs) > SIZE
+        }
     return found
 
 
@@ -227,7 +230,7 @@ def raced(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]
     if "native" in arguments.engine:
         runs, seconds = made(name, "native", range(arguments.runs))
         kind = f"processor, {len(seconds)} runs"
-        found["native"] = described(target, runs, seconds, kind, arguments.subsets, True)
+        found["native"] = described(target, runs, seconds, kind, arguments.subsets)
     if "pyvbmc" in arguments.engine and archive(name).exists():
         theirs = load_runs(archive(name))[: arguments.runs]
         timed = made(name, "pyvbmc", range(arguments.timed))[1]
@@ -235,7 +238,7 @@ def raced(name: str, arguments: argparse.Namespace) -> dict[str, dict[str, Any]]
         if not timed:
             timed = [run.seconds for run in theirs if run.seconds is not None]
             kind = "wall, evaluations included, when archived"
-        found["pyvbmc"] = described(target, theirs, timed, kind, arguments.subsets, False)
+        found["pyvbmc"] = described(target, theirs, timed, kind, arguments.subsets)
     return found
 
 

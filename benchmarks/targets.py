@@ -15,11 +15,13 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
 
     wave()          x1 ~ N(0, 1.5²), x2 | x1 ~ N(sin 2 x1, 0.3²)
     cross()         three dimensions, two Gaussians with correlations 0.95 and −0.95, equal means
+    vee()           x1 ~ N(0, 1.5²), x2 | x1 ~ N(|x1|, 0.4²)
+    unequal()       four dimensions, three Gaussians with weights 0.6, 0.3 and 0.1
 
 Two more were chosen last, and no choice in the native engine was made with their help:
 
-    vee()           x1 ~ N(0, 1.5²), x2 | x1 ~ N(|x1|, 0.4²)
-    unequal()       four dimensions, three Gaussians with weights 0.6, 0.3 and 0.1
+    crescent()      radius ~ N(3, 0.3²), angle ~ N(0, 0.7²)
+    contaminated()  five dimensions, a Gaussian and one fifth of another 2.5 times as wide
 """
 
 from __future__ import annotations
@@ -340,6 +342,60 @@ def unequal() -> BenchmarkProblem:
     return _unbounded("unequal", log_densities, sample, reference, np.full(4, 4.0))
 
 
+def crescent() -> BenchmarkProblem:
+    """The angle's tails beyond ±π hold less than 1e-5 of the mass."""
+    radius, width, bend = 3.0, 0.3, 0.7
+
+    def log_densities(x: Array) -> Array:
+        r, angle = np.hypot(x[:, 0], x[:, 1]), np.arctan2(x[:, 1], x[:, 0])
+        polar = stats.norm.logpdf(r, radius, width) + stats.norm.logpdf(angle, scale=bend)
+        return np.asarray(polar - np.log(np.maximum(r, 1e-12)))
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        r, angle = radius + width * rng.standard_normal(n), bend * rng.standard_normal(n)
+        return np.column_stack([r * np.cos(angle), r * np.sin(angle)])
+
+    # E[cos a] = exp(−bend²/2) and E[cos 2a] = exp(−2 bend²)
+    mean = np.array([radius * np.exp(-(bend**2) / 2), 0.0])
+    square, twice = radius**2 + width**2, np.exp(-2 * bend**2)
+    covariance = np.diag([square * (1 + twice) / 2 - mean[0] ** 2, square * (1 - twice) / 2])
+    grid = np.linspace(-5.0, 5.0, 1001)
+    both = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
+    density = np.exp(log_densities(both)).reshape(1001, 1001)
+    densities = np.array([np.trapezoid(density, grid, axis=axis) for axis in (1, 0)])
+    reference = _known(mean, covariance, np.array([grid, grid]), densities, sample)
+    return _unbounded("crescent", log_densities, sample, reference, np.full(2, 4.0))
+
+
+def contaminated() -> BenchmarkProblem:
+    d, scales, weights = 5, np.array([1.0, 2.5]), np.array([0.8, 0.2])
+    index = np.arange(d)
+    covariance = 0.5 ** np.abs(index[:, None] - index)
+    narrow = stats.multivariate_normal(np.zeros(d), covariance)
+
+    def log_densities(x: Array) -> Array:
+        parts = [
+            narrow.logpdf(x / s) - d * np.log(s) + np.log(w)
+            for s, w in zip(scales, weights, strict=True)
+        ]
+        return np.asarray(np.logaddexp(*parts)).reshape(len(x))
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        draws = rng.multivariate_normal(np.zeros(d), covariance, n)
+        return draws * scales[rng.choice(2, n, p=weights)][:, None]
+
+    grid = np.linspace(-20, 20, _GRID)
+    density = weights @ stats.norm.pdf(grid, scale=scales[:, None])
+    reference = _known(
+        np.zeros(d),
+        covariance * float(weights @ scales**2),
+        np.tile(grid, (d, 1)),
+        np.tile(density, (d, 1)),
+        sample,
+    )
+    return _unbounded("contaminated", log_densities, sample, reference, np.full(d, 4.0))
+
+
 def _known(
     mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
 ) -> Reference:
@@ -375,4 +431,6 @@ TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
     "cross": cross,
     "vee": vee,
     "unequal": unequal,
+    "crescent": crescent,
+    "contaminated": contaminated,
 }
