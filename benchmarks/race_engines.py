@@ -5,11 +5,11 @@ seeds). Per problem: processor seconds of a run less those of its evaluations, e
 share of runs that pass the filter, the error of a run's ELBO, how often 2 √J_kk covers the error of
 I_k; and for stacks of ten over random subsets ΔLML, MMTV, GsKL and the true ELBO (Monte Carlo on
 the exact log density), with the runs' own values and with pooled evaluations (of the runs that kept
-their surrogates), beside those of pyvbmc's runs where an archive has more than ten. pyvbmc's seconds are of `--timed` runs made here
-and now; without any, what the archive recorded on a shared machine. The neuronal model is solved by
-its modes, equal to NEURON to rounding. Results are added to those of other problems and engines
-(`--engine native`) in `results/race_engines.json`; with `--subsets 0` only what is said about
-single runs.
+their surrogates), beside those of pyvbmc's runs where an archive has more than ten. pyvbmc's
+seconds are of `--timed` runs made here and now; without any, what the archive recorded on a shared
+machine. The neuronal model is solved by its modes, equal to NEURON to rounding. Results are added
+to those of other problems and engines (`--engine native`) in `results/race_engines.json`; with
+`--subsets 0` only what is said about single runs.
 """
 
 from __future__ import annotations
