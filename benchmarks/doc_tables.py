@@ -34,6 +34,7 @@ NAMES = {
     "vee": "vee, D = 2",
     "unequal": "unequal modes, D = 4",
     "crescent": "crescent, D = 2 (held out)",
+    "lognormal": "lognormal, D = 3 (held out)",
     "contaminated": "contaminated Gaussian, D = 5 (held out)",
     "multisensory_exact": "multisensory, D = 6, without noise",
     **{f"gaussian{d}": f"Gaussian, D = {d}" for d in (2, 5, 10)},

@@ -18,10 +18,11 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     vee()           x1 ~ N(0, 1.5²), x2 | x1 ~ N(|x1|, 0.4²)
     unequal()       four dimensions, three Gaussians with weights 0.6, 0.3 and 0.1
 
-Two more were chosen last, and no choice in the native engine was made with their help:
+Three more were chosen last, and no choice in the native engine was made with their help:
 
     crescent()      radius ~ N(3, 0.3²), angle ~ N(0, 0.7²)
     contaminated()  five dimensions, a Gaussian and one fifth of another 2.5 times as wide
+    lognormal()     three parameters in (0, 30), logarithms ~ N(0.5, 0.6²) with correlation 0.7
 """
 
 from __future__ import annotations
@@ -396,6 +397,45 @@ def contaminated() -> BenchmarkProblem:
     return _unbounded("contaminated", log_densities, sample, reference, np.full(d, 4.0))
 
 
+def lognormal() -> BenchmarkProblem:
+    """Less than 1e-5 of the mass lies beyond the upper bound."""
+    d, centre, spread, upper = 3, 0.5, 0.6, 30.0
+    scaled = spread**2 * (0.7 + 0.3 * np.eye(d))
+    logarithms = stats.multivariate_normal(np.full(d, centre), scaled)
+
+    def log_densities(x: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            z = np.log(x)
+            values = np.asarray(logarithms.logpdf(z)).reshape(len(x)) - z.sum(axis=1)
+        return np.where(np.all((x > 0) & (x < upper), axis=1), values, -np.inf)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        return np.exp(rng.multivariate_normal(np.full(d, centre), scaled, n))
+
+    middle = np.exp(centre + spread**2 / 2)
+    grid = np.linspace(0, upper, _GRID)
+    density = stats.lognorm(spread, scale=np.exp(centre)).pdf(grid)
+    reference = _known(
+        np.full(d, middle),
+        middle**2 * np.expm1(scaled),
+        np.tile(grid, (d, 1)),
+        np.tile(density, (d, 1)),
+        sample,
+    )
+    return BenchmarkProblem(
+        "lognormal",
+        ("x1", "x2", "x3"),
+        log_densities,
+        sample,
+        0.0,
+        np.full(d, 0.5),
+        np.full(d, 6.0),
+        lower_bounds=np.zeros(d),
+        upper_bounds=np.full(d, upper),
+        reference=reference,
+    )
+
+
 def _known(
     mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
 ) -> Reference:
@@ -433,4 +473,5 @@ TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
     "unequal": unequal,
     "crescent": crescent,
     "contaminated": contaminated,
+    "lognormal": lognormal,
 }
