@@ -10,7 +10,7 @@ from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
 from vbstack.engines.native import axes, gp, growth, loop, mixture_fit, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates, worth
+from vbstack.engines.native.acquisition import Candidates, missing, worth
 from vbstack.engines.native.gaussian import Gaussian, best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
@@ -195,6 +195,42 @@ def test_a_tail_that_the_mixture_gave_up_is_worth_an_evaluation():
     tail, edge = worth(mean, np.ones(2), log_q, elbo=0.0)
     assert edge == pytest.approx(-5 - 5)  # q as it is, where it is no smaller than the surrogate's
     assert tail == pytest.approx(-4 - (16 + 4) / 2)
+
+
+def test_mass_may_be_missing_only_where_the_target_may_exceed_the_mixture():
+    """A far mode, the same where the mixture has it, and a place that is only uncertain."""
+    mean, sd = np.array([-4.0, -4.0, -9.0]), np.array([1.0, 1.0, 3.0])
+    log_q = np.array([-16.0, -3.9, -20.0])
+    far, held, unsure = missing(mean, sd**2, log_q, elbo=0.0)
+    assert far == pytest.approx(-4 + 1)
+    assert held == -np.inf
+    assert unsure == pytest.approx(2 * np.log(3) - 9 + 3)
+
+
+def test_a_scout_goes_to_the_mode_that_the_mixture_lacks():
+    """Two bumps of which the mixture has one: the usual choice stays there, the scout does not."""
+    means = np.array([[-0.8, 0.0], [0.8, 0.0]])
+
+    def two_bumps(x):
+        return np.logaddexp(*(-0.5 * np.square((x - m) / 0.3).sum(axis=1) for m in means))
+
+    inputs = np.random.default_rng(8).uniform(-2.5, 2.5, (80, 2))
+    data = Data.of(inputs, two_bumps(inputs))
+    process = gp.fit(data, [gp.first_guess(data)], 50)
+    mixture = Mixture(np.ones(1), means[:1], np.full((1, 2), 0.3))
+    fitted = mixture_fit.evaluated(process, mixture, np.random.default_rng(0))
+    candidates = Candidates.of(process, fitted, space.unit_box(target(2)), np.random.default_rng(1))
+    usual, scout = (
+        candidates.best(process, mixture, np.random.default_rng(2), score)
+        for score in (worth, missing)
+    )
+    assert usual[0] < 0 < scout[0]
+    # Where nothing may be missing, the scout is an evaluation like the others.
+    content = replace(candidates, elbo=1e3)
+    assert np.array_equal(
+        content.best(process, mixture, np.random.default_rng(2), missing),
+        content.best(process, mixture, np.random.default_rng(2), worth),
+    )
 
 
 def test_one_gaussian_has_the_slope_and_the_curvature_of_its_elbo(process):

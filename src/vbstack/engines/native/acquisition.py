@@ -3,14 +3,20 @@
     a(x) = log s²(x) + f̄(x) + log q̃(x)       (prospective uncertainty sampling, Acerbi 2018)
 
 with q̃ = q, or √(q e^(f̄ − ELBO)) where that is larger: a mixture that maximises an ELBO gives up
-tails, and with q alone they would never be evaluated. The highest a is searched among candidates
-around the mixture and around good points, then by local perturbations. After every evaluation the
-candidates' mean and variance are updated by one rank-one step: with c = cov(x*, ·), r = y − f̄(x*),
-v = s²(x*) + jitter,  f̄ += c r / v  and  s² −= c² / v.
+tails, and with q alone they would never be evaluated. That finds what the mixture nearly has. Some
+evaluations are therefore kept for what it may miss, another mode or a long tail:
+
+    b(x) = log s²(x) + f̄(x) + s(x)    where e^(f̄ + s − ELBO) > e q,    else −∞.
+
+The highest value is searched among candidates around the mixture and around good points, then by
+local perturbations. After every evaluation the candidates' mean and variance are updated by one
+rank-one step: with c = cov(x*, ·), r = y − f̄(x*), v = s²(x*) + jitter,  f̄ += c r / v  and
+s² −= c² / v.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +28,7 @@ from vbstack.engines.native.space import within_reach
 from vbstack.transform import Transform
 
 Array = NDArray[np.float64]
+Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log q (m,), the ELBO
 
 CANDIDATES = 512
 _ROUNDS, _PERTURBATIONS = 3, 24
@@ -52,20 +59,29 @@ class Candidates:
         log_q = fitted.mixture.log_density(points)
         return cls(map_, fitted.elbo, points, log_q, mean, variance, process.whitened(points))
 
-    def best(self, process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
-        """The point (D,) of highest a, after a local search."""
-        scores = worth(self.mean, self.variance, self.log_q, self.elbo)
+    def best(
+        self, process: Process, mixture: Mixture, rng: np.random.Generator, score: Score
+    ) -> Array:
+        """The point (D,) of highest score, after a local search; where there is none, of highest a.
+
+        An exact value is not asked for twice: where log q is −∞, a candidate was evaluated.
+        """
+        scores = np.where(
+            self.log_q > -np.inf, score(self.mean, self.variance, self.log_q, self.elbo), -np.inf
+        )
+        if scores.max() == -np.inf and score is not worth:
+            return self.best(process, mixture, rng, worth)
         place = int(np.argmax(scores))
-        point, score = self.points[place], float(scores[place])
+        point, highest = self.points[place], float(scores[place])
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
         for round_ in range(_ROUNDS):
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
             near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
-            scores = worth(mean, variance, mixture.log_density(near), self.elbo)
+            scores = score(mean, variance, mixture.log_density(near), self.elbo)
             place = int(np.argmax(scores))
-            if scores[place] > score:
-                point, score = near[place], float(scores[place])
+            if scores[place] > highest:
+                point, highest = near[place], float(scores[place])
         return point
 
     def including(self, before: Process, point: Array, value: float) -> Candidates:
@@ -75,7 +91,7 @@ class Candidates:
         known = max(before.variance + JITTER - float(row @ row), JITTER)
         kernel = kernel_between(before.hyperparameters, point[None], self.points)[0]
         shared = kernel - row @ self.whitened
-        chosen = np.all(self.points == point, axis=1)  # an exact value is not asked for twice
+        chosen = np.all(self.points == point, axis=1)
         return Candidates(
             self.map_,
             self.elbo,
@@ -91,6 +107,12 @@ def worth(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     """a (m,) from the surrogate's mean and variance, log q, and the mixture's ELBO."""
     seen = np.maximum(log_q, 0.5 * (log_q + mean - elbo))
     return np.asarray(np.log(variance) + mean + seen)
+
+
+def missing(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
+    """b (m,): where the target may be more than e times the mixture's density, else −∞."""
+    high = mean + np.sqrt(variance)
+    return np.where(high - elbo - log_q > 1.0, np.log(variance) + high, -np.inf)
 
 
 def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:

@@ -1,8 +1,9 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
-    repeat: evaluate a few points (acquisition) · refit the surrogate (gp) · refit the mixture
-            (mixture_fit) · after warm-up, whiten the space if the evaluations are then more
-            likely (space), or turn it if the mixture is then worth more (axes)
+    repeat: evaluate a few points, some of them where mass may be missing (acquisition) · refit the
+            surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten the space if
+            the evaluations are then more likely (space), or turn it if the mixture is then worth
+            more (axes)
     until:  ELBO, its sd and the mean have settled
     end:    up to fifty components, kept away from where the surrogate is uncertain; evaluations
             at those that it knows least
@@ -17,6 +18,7 @@ import socket
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from vbstack.engine import Recorder
 from vbstack.engines.native import gp, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates
+from vbstack.engines.native.acquisition import Candidates, missing, worth
 from vbstack.engines.native.gp import Process
 from vbstack.engines.native.settings import Settings
 from vbstack.engines.native.states import Evaluated, State
@@ -36,6 +38,7 @@ from vbstack.surrogate import Surrogate
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
+_SCOUTS = 2  # more evaluations where mass may be missing, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
 _MISFIT = 4.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 
@@ -101,7 +104,8 @@ def _explore(
     state = states.first_state(evaluated, map_, rng)
     while len(evaluated) < settings.budget and len(history) < settings.max_iter:
         count = min(settings.batch, settings.budget - len(evaluated))
-        _evaluate_more(state, evaluated, rng, count)
+        scouts = 1 + _SCOUTS * _calm(history, settings)
+        _evaluate_more(state, evaluated, rng, count, scouts)
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
@@ -138,13 +142,17 @@ def _evaluate_first(
 
 
 def _evaluate_more(
-    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int
+    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int, scouts: int
 ) -> None:
-    """Choose and evaluate points one after the other, each with the knowledge of the last."""
+    """Choose and evaluate points one after the other, each with the knowledge of the last.
+
+    The last `scouts` of them look for what the mixture misses.
+    """
     process, mixture = state.process, state.fitted.mixture
     candidates = Candidates.of(process, state.fitted, state.map_, rng)
     for left in range(count, 0, -1):
-        point = candidates.best(process, mixture, rng)
+        score = missing if left <= scouts else worth
+        point = candidates.best(process, mixture, rng, score)
         seen = evaluated.add(state.map_.inverse(point[None])[0])
         seen += float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
@@ -181,9 +189,15 @@ def _checked(
     return state, False
 
 
+def _calm(history: list[State], settings: Settings) -> int:
+    """How many of the last iterations, one after the other, changed little."""
+    pairs = zip(history[-2::-1], history[:0:-1], strict=True)  # the latest first
+    return sum(1 for _ in takewhile(lambda pair: _is_small(*pair, settings.tolerance), pairs))
+
+
 def _settled(history: list[State], settings: Settings) -> bool:
     """Whether most of the last iterations changed little, the last one too."""
-    window = settings.settled_iterations
+    window = settings.window
     if len(history) <= window:
         return False
     small = [

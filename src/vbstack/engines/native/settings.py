@@ -18,7 +18,7 @@ class Settings:
     fun_evals_per_iter: int | None = None  # 6; in more than four dimensions 4
     max_iter: int = 1000
     final_components: int = 50
-    settled_iterations: int = 5
+    settled_iterations: int | None = None  # 3; in more than four dimensions 5
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
     largest_variance: float = 0.05  # components whose J is larger are left out
@@ -38,6 +38,8 @@ class Settings:
             settings = replace(settings, max_fun_evals=50 * (dimension + 2))
         if settings.fun_evals_per_iter is None:
             settings = replace(settings, fun_evals_per_iter=4 if dimension > MANY else 6)
+        if settings.settled_iterations is None:
+            settings = replace(settings, settled_iterations=5 if dimension > MANY else 3)
         settings.check()
         return settings
 
@@ -59,3 +61,9 @@ class Settings:
         """Evaluations in an iteration."""
         assert self.fun_evals_per_iter is not None  # `of` filled it in
         return self.fun_evals_per_iter
+
+    @property
+    def window(self) -> int:
+        """Iterations, most of which must have changed little."""
+        assert self.settled_iterations is not None  # `of` filled it in
+        return self.settled_iterations
