@@ -72,7 +72,7 @@ runs: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 20 --problem gaussian2 --problem rosenbrock2 \
 		--problem at_a_bound --problem student_t --problem two_modes --problem gaussian5 --problem gaussian10 \
 		--problem rosenbrock4 --problem rosenbrock6 --problem multisensory_exact --problem wave --problem cross \
-		--problem vee --problem crescent --problem lognormal
+		--problem vee --problem crescent --problem lognormal --problem contaminated --problem split
 
 clean:
 	rm -rf $(VENV) $(PEERS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -18,11 +18,13 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     vee()           x1 ~ N(0, 1.5²), x2 | x1 ~ N(|x1|, 0.4²)
     unequal()       four dimensions, three Gaussians with weights 0.6, 0.3 and 0.1
 
-Three more were chosen last, and no choice in the native engine was made with their help:
-
     crescent()      radius ~ N(3, 0.3²), angle ~ N(0, 0.7²)
-    contaminated()  five dimensions, a Gaussian and one fifth of another 2.5 times as wide
     lognormal()     three parameters in (0, 30), logarithms ~ N(0.5, 0.6²) with correlation 0.7
+
+Two more were held out: no choice in the native engine was made with their help:
+
+    contaminated()  five dimensions, a Gaussian and one fifth of another 2.5 times as wide
+    split()         on [0, 1], x1 ~ ½ Beta(2, 12) + ½ Beta(12, 3), x2 ~ Beta(1, 3), x3 ~ Beta(4, 4)
 """
 
 from __future__ import annotations
@@ -96,10 +98,9 @@ def rosenbrock(dimension: int) -> BenchmarkProblem:
 
 def at_a_bound() -> BenchmarkProblem:
     marginals = [stats.beta(1, 4), stats.beta(5, 1), stats.beta(2, 2)]
-    zeros, ones = np.zeros(3), np.ones(3)
 
     def log_densities(x: Array) -> Array:
-        inside = np.all((x >= zeros) & (x <= ones), axis=1)
+        inside = np.all((x >= 0) & (x <= 1), axis=1)
         with np.errstate(divide="ignore"):
             logs = sum(m.logpdf(column) for m, column in zip(marginals, x.T, strict=True))
         return np.where(inside, logs, -np.inf)
@@ -115,18 +116,7 @@ def at_a_bound() -> BenchmarkProblem:
         np.array([m.pdf(grid) for m in marginals]),
         sample,
     )
-    return BenchmarkProblem(
-        "at_a_bound",
-        ("x1", "x2", "x3"),
-        log_densities,
-        sample,
-        0.0,
-        np.full(3, 0.1),
-        np.full(3, 0.9),
-        lower_bounds=zeros,
-        upper_bounds=ones,
-        reference=reference,
-    )
+    return _in_unit_cube("at_a_bound", log_densities, sample, reference)
 
 
 def student_t(dimension: int = 3, degrees: float = 4.0) -> BenchmarkProblem:
@@ -436,6 +426,36 @@ def lognormal() -> BenchmarkProblem:
     )
 
 
+def split() -> BenchmarkProblem:
+    """Two modes within hard bounds, and mass at one of them."""
+    low, high = stats.beta(2, 12), stats.beta(12, 3)
+    others = [stats.beta(1, 3), stats.beta(4, 4)]
+
+    def log_densities(x: Array) -> Array:
+        inside = np.all((x >= 0) & (x <= 1), axis=1)
+        with np.errstate(divide="ignore"):
+            first = np.logaddexp(low.logpdf(x[:, 0]), high.logpdf(x[:, 0])) - np.log(2)
+            rest = sum(m.logpdf(column) for m, column in zip(others, x.T[1:], strict=True))
+        return np.where(inside, first + rest, -np.inf)
+
+    def sample(n: int, rng: np.random.Generator) -> Array:
+        u = rng.random((n, 3))
+        first = np.where(rng.random(n) < 0.5, low.ppf(u[:, 0]), high.ppf(u[:, 0]))
+        return np.column_stack([first, *(m.ppf(v) for m, v in zip(others, u.T[1:], strict=True))])
+
+    grid = np.linspace(0, 1, _GRID)
+    mean = (low.mean() + high.mean()) / 2
+    second = (low.var() + low.mean() ** 2 + high.var() + high.mean() ** 2) / 2
+    reference = _known(
+        np.array([mean, *(m.mean() for m in others)]),
+        np.diag([second - mean**2, *(m.var() for m in others)]),
+        np.tile(grid, (3, 1)),
+        np.array([(low.pdf(grid) + high.pdf(grid)) / 2, *(m.pdf(grid) for m in others)]),
+        sample,
+    )
+    return _in_unit_cube("split", log_densities, sample, reference)
+
+
 def _known(
     mean: Array, covariance: Array, grids: Array, densities: Array, draw: Sampler
 ) -> Reference:
@@ -452,6 +472,23 @@ def _unbounded(
 ) -> BenchmarkProblem:
     names = tuple(f"x{d + 1}" for d in range(box.size))
     return BenchmarkProblem(name, names, log_densities, sample, 0.0, -box, box, reference=reference)
+
+
+def _in_unit_cube(
+    name: str, log_densities: Callable[[Array], Array], sample: Sampler, reference: Reference
+) -> BenchmarkProblem:
+    return BenchmarkProblem(
+        name,
+        ("x1", "x2", "x3"),
+        log_densities,
+        sample,
+        0.0,
+        np.full(3, 0.1),
+        np.full(3, 0.9),
+        lower_bounds=np.zeros(3),
+        upper_bounds=np.ones(3),
+        reference=reference,
+    )
 
 
 TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
@@ -474,4 +511,5 @@ TARGETS: dict[str, Callable[[], BenchmarkProblem]] = {
     "crescent": crescent,
     "contaminated": contaminated,
     "lognormal": lognormal,
+    "split": split,
 }
