@@ -29,7 +29,7 @@ from vbstack.engine import Recorder
 from vbstack.engines.native import gp, quadrature, space, states
 from vbstack.engines.native.acquisition import Candidates, missing, worth
 from vbstack.engines.native.gp import Process
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.settings import MANY, Settings
 from vbstack.engines.native.states import Evaluated, State
 from vbstack.problem import Problem
 from vbstack.run import Run
@@ -104,7 +104,7 @@ def _explore(
     state = states.first_state(evaluated, map_, rng)
     while len(evaluated) < settings.budget and len(history) < settings.max_iter:
         count = min(settings.batch, settings.budget - len(evaluated))
-        scouts = 1 + _SCOUTS * _calm(history, settings)
+        scouts = 0 if problem.dimension > MANY else 1 + _SCOUTS * _calm(history, settings)
         _evaluate_more(state, evaluated, rng, count, scouts)
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:

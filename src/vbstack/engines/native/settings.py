@@ -15,10 +15,10 @@ class Settings:
 
     max_fun_evals: int | None = None  # 50 (D + 2)
     fun_eval_start: int = 10
-    fun_evals_per_iter: int | None = None  # 6; in more than four dimensions 4
+    fun_evals_per_iter: int | None = None  # 5; in three or four dimensions 6, in more 4
     max_iter: int = 1000
     final_components: int = 50
-    settled_iterations: int | None = None  # 3; in more than four dimensions 5
+    settled_iterations: int | None = None  # 4; in more than four dimensions 5
     tolerance: float = 0.05  # nats: of the change and of the sd of the ELBO
     penalty: float = 1.0  # β of the last fit
     largest_variance: float = 0.05  # components whose J is larger are left out
@@ -37,9 +37,10 @@ class Settings:
         if settings.max_fun_evals is None:
             settings = replace(settings, max_fun_evals=50 * (dimension + 2))
         if settings.fun_evals_per_iter is None:
-            settings = replace(settings, fun_evals_per_iter=4 if dimension > MANY else 6)
+            batch = 4 if dimension > MANY else 6 if dimension > 2 else 5
+            settings = replace(settings, fun_evals_per_iter=batch)
         if settings.settled_iterations is None:
-            settings = replace(settings, settled_iterations=5 if dimension > MANY else 3)
+            settings = replace(settings, settled_iterations=5 if dimension > MANY else 4)
         settings.check()
         return settings
 
