@@ -124,8 +124,8 @@ def evidence(
     total_sd = float(np.hypot(solution.standard_error, gp_sd))
     estimates = {
         "raw": raw,
-        "capped_components": min(expected, float(np.median(log_joint))) + entropy,
-        "capped_runs": min(expected, float(np.median(run_values))) + entropy,
+        "capped_components": min(raw, float(np.median(log_joint)) + entropy),
+        "capped_runs": min(raw, float(np.median(run_values)) + entropy),
         "naive": solution.naive + float(mixture.naive_weights @ change),
     }
     extra = {} if pooled is None else _pooled(mixture, solution, pooled, rng)
