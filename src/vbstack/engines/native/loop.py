@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
 _SCOUTS = 2  # more evaluations where mass may be missing, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
-_MISFIT = 4.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
+_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 
 
 def run_native(
