@@ -128,7 +128,7 @@ def run(
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
     target = load_problem(problem)
     store = RunStore(out)
-    options, engine = parsed_options(option), engine_for(store, engine)
+    options, engine = parsed_options(option), engine_for(target, store, engine)
     plan = store.open(target, seed, options, engine)
     start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
     seed_of_run, where = run_seed(plan, index), str(out.resolve())

@@ -61,7 +61,7 @@ def launch(
         Starting points: random or Sobol points in the plausible box, or yours.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; the store remembers it. "auto" is the store's own; in a new store
-        pyvbmc.
+        native for log densities without noise, pyvbmc for noisy ones.
     timeout : float, optional
         Seconds after which launching ends with the runs that are finished. Local processes are
         stopped and their journals stay; on other back ends runs under way go on.
@@ -78,7 +78,7 @@ def launch(
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs!r} must be at least one")
     store = store if isinstance(store, RunStore) else RunStore(store)
-    engine = engine_for(store, engine)
+    engine = engine_for(problem, store, engine)
     plan_seed = store.open(problem, seed, options or {}, engine)
     points = starting_points(problem, starts, n_runs, plan_seed)
     finished = store.runs()
@@ -112,11 +112,11 @@ def launch(
     return made
 
 
-def engine_for(store: RunStore, name: str) -> str:
+def engine_for(problem: Problem, store: RunStore, name: str) -> str:
     """The engine that `name` means; "auto" is that of the store, if it is there already."""
     if name == "auto" and store.exists():
         return str(store.plan()["engine"])
-    return resolved(name)
+    return resolved(name, problem)
 
 
 def starting_points(problem: Problem, starts: str | ArrayLike, n_runs: int, seed: int) -> Array:

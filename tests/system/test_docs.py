@@ -33,7 +33,8 @@ def blocks(page: Path, language: str) -> list[tuple[bool, str]]:
 
 
 def short_fit(problem, n_runs=10, **settings):
-    cut = {"options": SHORT, "screen": ANY_RUN, "progress": False}
+    options = SHORT if problem.noisy else {"max_fun_evals": 30}  # pyvbmc or native
+    cut = {"options": options, "screen": ANY_RUN, "progress": False}
     settings.setdefault("executor", "here")
     return FIT(problem, min(int(n_runs), 1), **{**settings, **cut})
 

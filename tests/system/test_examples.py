@@ -23,7 +23,8 @@ from examples import (
 from vbstack import RunStore, Screen, load_runs, stack
 
 ROOT = Path(__file__).parents[2]
-SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
+SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}  # of pyvbmc
+SHORT_NATIVE = {"max_fun_evals": 40}
 ANY = Screen(require_converged=False, max_variance=np.inf)
 
 
@@ -76,13 +77,13 @@ def test_the_job_array_script_does_one_run(tmp_path):
 
 
 def test_the_quickstart_finds_the_line():
-    posterior = quickstart.main(1, options={"max_fun_evals": 40}, progress=False, screen=ANY)
+    posterior = quickstart.main(1, options=SHORT_NATIVE, progress=False, screen=ANY)
     mean, covariance = posterior.moments()
     assert abs(mean[1] - 1.9) < 3 * np.sqrt(covariance[1, 1])
 
 
 def test_bounded_parameters_stay_within_their_bounds():
-    posterior = bounded_parameters.main(1, options=SHORT, progress=False, screen=ANY)
+    posterior = bounded_parameters.main(1, options=SHORT_NATIVE, progress=False, screen=ANY)
     draws = posterior.sample(1000, seed=0)
     assert np.all((draws > bounded_parameters.LOWER) & (draws < bounded_parameters.UPPER))
 
@@ -127,7 +128,7 @@ def test_the_stack_is_the_prior_of_the_next_fit():
     """Within a fifth of a standard deviation of the exact posterior of both batches."""
     posterior = importance_sampling.as_prior(
         1,
-        options={**SHORT, "max_fun_evals": 20, "max_iter": 4},
+        options=SHORT_NATIVE,
         screen=Screen(require_converged=False),
         executor="here",
         progress=False,

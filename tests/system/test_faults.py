@@ -75,7 +75,7 @@ def fails_beyond(x, limit):
 
 
 def test_floored_evaluations_are_counted_and_shown(tmp_path):
-    target = problem(fails_beyond, noisy=False, limit=1.9)
+    target = problem(fails_beyond, noisy=False, limit=1.7)
     (run,) = go(tmp_path, 1, target=target, executor="here", on_error="floor", seed=5)
     assert 0 < run.floored <= 0.2 * len(run.evaluations.values)
     posterior = stack([run], screen=Screen(require_converged=False, max_variance=np.inf))

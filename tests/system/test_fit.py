@@ -2,7 +2,7 @@
 
 from vbstack import Problem, Screen, fit
 
-SHORT = {"max_fun_evals": 20, "max_iter": 4, "min_final_components": 5}
+SHORT = {"max_fun_evals": 20}
 
 
 def test_auto_stops_at_max_runs_and_says_what_is_missing(tmp_path, capsys):

@@ -12,7 +12,8 @@ import pytest
 
 from vbstack import Problem, RunStore, Screen, TooFewRuns, fit, launch
 
-SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}
+SHORT = {"max_fun_evals": 15, "max_iter": 3, "min_final_components": 5}  # of pyvbmc
+SHORT_NATIVE = {"max_fun_evals": 15}
 
 
 def noisy_density(x, rng, log=None, die_at=None, pause_at=None, pause_while=None, pause=0):
@@ -53,8 +54,9 @@ def assert_same_runs(first, second):
 
 
 def go(directory, n_runs=2, **settings):
-    settings = {"seed": 11, "options": SHORT, "progress": False, **settings}
     target = settings.pop("target", problem())
+    options = SHORT if target.noisy else SHORT_NATIVE
+    settings = {"seed": 11, "options": options, "progress": False, **settings}
     return launch(target, n_runs, store=str(directory), **settings)
 
 

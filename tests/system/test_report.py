@@ -9,7 +9,7 @@ import pytest
 
 from vbstack import Problem, RunStore, launch
 
-SHORT = {"max_fun_evals": 20, "max_iter": 4, "min_final_components": 5}
+SHORT = {"max_fun_evals": 20}
 BAD_START = 1.5
 NAME = "<img src=x onerror=alert(1)>"
 

@@ -396,6 +396,13 @@ def test_settling_is_judged_in_one_space(mixture):
     )
 
 
+def test_calm_iterations_are_counted_back_to_the_last_change(mixture):
+    map_, settings = space.unit_box(target(2)), Settings.of({}, 2)
+    elbos = [0.0, 0.01, 1.0, 1.02, 1.03]
+    states_ = [loop.State(map_, None, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
+    assert [loop._calm(states_[:n], settings) for n in range(6)] == [0, 0, 1, 0, 1, 2]
+
+
 CENTRE, SPREAD = np.array([1.0, -0.5, 2.0]), np.array([0.5, 1.0, 0.3])
 
 
@@ -620,8 +627,12 @@ def native_options(options):
 
 def test_engines_by_name_and_options_that_do_not_exist(tmp_path):
     assert engine_named("native") is run_native
-    assert resolved("auto") == "pyvbmc"
-    for refusing in (lambda: resolved("mcmc"), lambda: engine_named("mcmc")):
+    assert resolved("auto", target()) == "native"
+    many = Problem(
+        log_density=gaussian, plausible_lower_bounds=[-1] * 11, plausible_upper_bounds=[1] * 11
+    )
+    assert resolved("auto", many) == "pyvbmc"
+    for refusing in (lambda: resolved("mcmc", target()), lambda: engine_named("mcmc")):
         with pytest.raises(ValueError, match="engine='mcmc' is not known"):
             refusing()
     with pytest.raises(ValueError, match=r"no option \['max_evals'\]"):
@@ -632,8 +643,9 @@ def test_engines_by_name_and_options_that_do_not_exist(tmp_path):
         plausible_upper_bounds=[4] * 3,
         noisy=True,
     )
-    assert engine_for(RunStore(tmp_path), "auto") == "pyvbmc"
-    RunStore(tmp_path).open(target(), 0, {}, "native")
-    assert engine_for(RunStore(tmp_path), "auto") == "native"  # a store keeps its own
+    assert resolved("auto", noisy) == "pyvbmc"
+    assert engine_for(target(), RunStore(tmp_path), "auto") == "native"
+    RunStore(tmp_path).open(target(), 0, {}, "pyvbmc")
+    assert engine_for(target(), RunStore(tmp_path), "auto") == "pyvbmc"  # a store keeps its own
     with pytest.raises(ValueError, match="without noise"):
         run_native(noisy, np.zeros(3), 0, Recorder(noisy, 0, Journal()), {})
