@@ -23,6 +23,7 @@ faster than a sparse matrix from which every negligible entry is removed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,7 +116,7 @@ class Channel:
         for columns, values, log_scale in zip(
             sample.columns, sample.densities, sample.log_scales, strict=True
         ):
-            share = 1.0 / (values @ counts[columns].astype(values.dtype))
+            share = 1.0 / _product(values, counts[columns].astype(values.dtype))
             if basis is not None:
                 columns, values = _tied(columns, values, basis)
             blocks.append(DenseBlock(columns, values, log_scale, share))
@@ -151,10 +152,10 @@ class Channel:
         scaled = self.column_scale * w
         total = np.zeros(self.size)
         for b in self.blocks:
-            mixed = b.densities @ scaled[b.columns].astype(b.densities.dtype)
+            mixed = _product(b.densities, scaled[b.columns].astype(b.densities.dtype))
             np.log(np.maximum(mixed, _TINY, out=mixed), out=mixed)
             mixed *= b.share
-            total[b.columns] += mixed @ b.densities
+            total[b.columns] += _product(mixed, b.densities)
         return self.linear - self.column_scale * total
 
     def value(self, w: Array) -> float:
@@ -165,7 +166,7 @@ class Channel:
         """q_w(x_n) / exp(log_scale_n), block by block."""
         scaled = self.column_scale * w
         return [
-            (b.densities @ scaled[b.columns].astype(b.densities.dtype)).astype(float)
+            _product(b.densities, scaled[b.columns].astype(b.densities.dtype)).astype(float)
             for b in self.blocks
         ]
 
@@ -173,7 +174,7 @@ class Channel:
         """Rᵀ y (T,) for y given block by block; the sum over blocks is in double precision."""
         total = np.zeros(self.size)
         for b, part in zip(self.blocks, y, strict=True):
-            total[b.columns] += (b.share * part).astype(b.densities.dtype) @ b.densities
+            total[b.columns] += _product((b.share * part).astype(b.densities.dtype), b.densities)
         return self.column_scale * total
 
     def influence(self, w: Array) -> Array:
@@ -201,4 +202,14 @@ def _tied(
     """Columns and densities of a block under tied weights."""
     part = basis[columns]
     tied = np.unique(part.indices).astype(np.int64)
-    return tied, values @ part[:, tied].toarray().astype(values.dtype)
+    return tied, _product(values, part[:, tied].toarray().astype(values.dtype))
+
+
+def _product(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    """a @ b without NumPy's warning of invalid values.
+
+    With few columns of single-precision numbers that flag was seen to be raised, rarely, by calls
+    that pass when they are repeated. A result that is not finite is none the less so.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(a @ b)

@@ -11,7 +11,7 @@ import pytest
 from examples.compare_models import problem, true_log_evidence
 from vbstack import Screen, compare, fit
 
-SHORT = {"max_fun_evals": 20, "max_iter": 4, "min_final_components": 5}
+SHORT = {"max_fun_evals": 40}
 
 
 @pytest.fixture(scope="module")
