@@ -21,7 +21,7 @@ All are normalised, so their log evidence is 0, and all can be sampled exactly:
     crescent()      radius ~ N(3, 0.3²), angle ~ N(0, 0.7²)
     lognormal()     three parameters in (0, 30), logarithms ~ N(0.5, 0.6²) with correlation 0.7
 
-Two more were held out: no choice in the native engine was made with their help:
+Two more were held out: no run of the native engine was changed with their help:
 
     contaminated()  five dimensions, a Gaussian and one fifth of another 2.5 times as wide
     split()         on [0, 1], x1 ~ ½ Beta(2, 12) + ½ Beta(12, 3), x2 ~ Beta(1, 3), x3 ~ Beta(4, 4)

@@ -41,7 +41,8 @@ def fit(
     store : RunStore or path, optional
         Where the runs are kept; without one a temporary directory, whose place is printed.
     engine : "auto", "pyvbmc" or "native"
-        What makes a run; "auto" is native for log densities without noise, pyvbmc for noisy ones.
+        What makes a run; "auto" is native for log densities without noise of up to ten
+        parameters, pyvbmc for others.
     **settings
         For `launch` (executor, n_workers, seed, starts, options, …) and `stack` (weights, …).
     """

@@ -61,7 +61,7 @@ def launch(
         Starting points: random or Sobol points in the plausible box, or yours.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; the store remembers it. "auto" is the store's own; in a new store
-        native for log densities without noise, pyvbmc for noisy ones.
+        native for log densities without noise of up to ten parameters, pyvbmc for others.
     timeout : float, optional
         Seconds after which launching ends with the runs that are finished. Local processes are
         stopped and their journals stay; on other back ends runs under way go on.
