@@ -187,7 +187,8 @@ def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
             "evidence. Error of a run's ELBO: 90 % of the runs have less, and in brackets how many "
             f"are within {WITHIN}, of all that pass {_calibrated(results)}. I_k covered: within "
             "2 √J_kk of the truth, in the first ten runs that pass; the native engine's J holds a "
-            "factor for misfit (docs/engine.md). Seconds: native, processor time of the runs made here; pyvbmc, see the last column.",
+            "factor for misfit (docs/engine.md). Seconds: native, processor time of the runs made "
+            "here; pyvbmc, see the last column.",
             "",
             "| problem | engine | runs (passing) | seconds | evaluations | run's ELBO | its error "
             "| I_k covered | seconds are |",
