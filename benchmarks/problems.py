@@ -18,6 +18,7 @@ from benchmarks.metrics import gaussian_sum
 from benchmarks.record import Array, BenchmarkProblem
 from benchmarks.reference import Reference
 from benchmarks.targets import TARGETS
+from benchmarks.targets_many import MANY
 
 
 def gmm() -> BenchmarkProblem:
@@ -171,6 +172,7 @@ PROBLEMS: dict[str, Callable[[], BenchmarkProblem]] = {
     "banana10": lambda: banana(10),
     "multisensory_exact": lambda: multisensory.benchmark(noise_sd=0.0),
     **TARGETS,
+    **MANY,
 }
 
 WITH_DATA = {"multisensory": multisensory.benchmark, "neuronal": neuronal.benchmark}

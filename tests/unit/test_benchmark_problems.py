@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import ndtr
-from scipy.stats import multivariate_normal
+from scipy.stats import multivariate_normal, multivariate_t
 
 from benchmarks import multisensory
 from benchmarks.metrics import metrics, of_draws
@@ -23,6 +23,7 @@ from benchmarks.neuronal_recording import (
 )
 from benchmarks.reference import REFERENCES, Reference
 from benchmarks.targets import TARGETS
+from benchmarks.targets_many import MANY
 
 
 def test_prior_is_pyvbmc_spline_trapezoid() -> None:
@@ -160,9 +161,9 @@ def test_a_reference_survives_its_file(tmp_path: Path) -> None:
     assert len(stored.sample(len(stored.draws) + 5, np.random.default_rng(0))) > len(stored.draws)
 
 
-@pytest.mark.parametrize("name", sorted(TARGETS))
+@pytest.mark.parametrize("name", sorted(TARGETS | MANY))
 def test_closed_form_targets_agree_with_their_own_draws(name: str) -> None:
-    target = TARGETS[name]()
+    target = (TARGETS | MANY)[name]()
     truth = target.reference
     assert truth is not None
     draws = target.sample(40_000, np.random.default_rng(0))
@@ -178,3 +179,17 @@ def test_closed_form_targets_agree_with_their_own_draws(name: str) -> None:
         density = np.exp(target.log_densities(draws[inside]))
         estimate = (1 / density).sum() / np.prod(2 * half) / len(draws)
         assert estimate == pytest.approx(1.0, abs=4 / np.sqrt(inside.sum()))
+
+
+@pytest.mark.parametrize("name", sorted(MANY))
+def test_targets_of_many_dimensions_are_normalised(name: str) -> None:
+    """E_g[p/g] = Z for draws of a wide Student t."""
+    target = MANY[name]()
+    truth = target.reference
+    assert truth is not None
+    wide = multivariate_t(truth.mean, truth.covariance, 5)
+    draws = wide.rvs(200_000, random_state=np.random.default_rng(0))
+    ratios = np.exp(target.log_densities(draws) - wide.logpdf(draws))
+    error = ratios.std() / np.sqrt(len(ratios))
+    assert error < 0.02
+    assert ratios.mean() == pytest.approx(1.0, abs=4 * error)

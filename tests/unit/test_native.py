@@ -10,7 +10,7 @@ from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
 from vbstack.engines.native import axes, gp, growth, loop, mixture_fit, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates, missing, worth
+from vbstack.engines.native.acquisition import Candidates, missing, typical, worth
 from vbstack.engines.native.gaussian import Gaussian, best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
@@ -396,11 +396,29 @@ def test_settling_is_judged_in_one_space(mixture):
     )
 
 
-def test_calm_iterations_are_counted_back_to_the_last_change(mixture):
-    map_, settings = space.unit_box(target(2)), Settings.of({}, 2)
+@pytest.mark.parametrize(
+    ("dimension", "doubting"), [(2, [1, 1, 3, 1, 3, 5]), (5, [0, 0, 2, 2, 4, 6])]
+)
+def test_the_calmer_a_run_the_more_its_mixture_is_tested(mixture, dimension, doubting):
+    map_, settings = space.unit_box(target(2)), Settings.of({}, dimension)
     elbos = [0.0, 0.01, 1.0, 1.02, 1.03]
     states_ = [loop.State(map_, None, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
-    assert [loop._calm(states_[:n], settings) for n in range(6)] == [0, 0, 1, 0, 1, 2]
+    found = [loop._doubting(states_[:n], dimension, settings) for n in range(6)]
+    assert found == doubting
+
+
+def test_a_typical_point_is_drawn_and_unknown(mixture, process):
+    rng = np.random.default_rng(0)
+    map_ = space.unit_box(target(2))
+    points = np.array([typical(process, mixture, map_, rng) for _ in range(400)])
+    plain = mixture.draws(400, rng)
+    unknown, usual = (np.sqrt(process.predict(x)[1]).mean() for x in (points, plain))
+    assert unknown > 1.1 * usual
+    # Weighted by 1/s they are draws of the mixture again.
+    weights = 1 / np.sqrt(process.predict(points)[1])
+    mean, covariance = mixture.moments()
+    shift = (weights @ points / weights.sum() - mean) / np.sqrt(np.diag(covariance))
+    assert np.abs(shift).max() < 0.2
 
 
 CENTRE, SPREAD = np.array([1.0, -0.5, 2.0]), np.array([0.5, 1.0, 0.3])

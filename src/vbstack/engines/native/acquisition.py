@@ -8,6 +8,10 @@ evaluations are therefore kept for what it may miss, another mode or a long tail
 
     b(x) = log s²(x) + f̄(x) + s(x)    where e^(f̄ + s − ELBO) > e q,    else −∞.
 
+In many dimensions nearly all mass is in a shell where no single point has a high a or b, and the
+surrogate may be wrong about all of it. There a point is drawn instead, with density ∝ q(x) s(x)
+(`typical`): the error of E_q[f̄] is then E_q[s] times the mean of (f − f̄)/s.
+
 The highest value is searched among candidates around the mixture and around good points, then by
 local perturbations. After every evaluation the candidates' mean and variance are updated by one
 rank-one step: with c = cov(x*, ·), r = y − f̄(x*), v = s²(x*) + jitter,  f̄ += c r / v  and
@@ -32,6 +36,7 @@ Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log 
 
 CANDIDATES = 512
 _ROUNDS, _PERTURBATIONS = 3, 24
+_DRAWS = 64  # of the mixture, of which one is chosen
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,13 @@ def missing(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     """b (m,): where the target may be more than e times the mixture's density, else −∞."""
     high = mean + np.sqrt(variance)
     return np.where(high - elbo - log_q > 1.0, np.log(variance) + high, -np.inf)
+
+
+def typical(process: Process, mixture: Mixture, map_: Transform, rng: np.random.Generator) -> Array:
+    """A point (D,) drawn from the mixture, the likelier the less the surrogate knows it."""
+    draws = within_reach(map_, mixture.draws(_DRAWS, rng))
+    sds = np.sqrt(process.predict(draws)[1])
+    return np.asarray(draws[rng.choice(_DRAWS, p=sds / sds.sum())])
 
 
 def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:

@@ -1,6 +1,6 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
-    repeat: evaluate a few points, some of them where mass may be missing (acquisition) · refit the
+    repeat: evaluate a few points, some of them to doubt the mixture (acquisition) · refit the
             surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten the space if
             the evaluations are then more likely (space), or turn it if the mixture is then worth
             more (axes)
@@ -18,7 +18,7 @@ import socket
 import time
 from collections.abc import Mapping
 from importlib.metadata import version
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from vbstack.engine import Recorder
 from vbstack.engines.native import gp, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates, missing, worth
+from vbstack.engines.native.acquisition import Candidates, missing, typical, worth
 from vbstack.engines.native.gp import Process
 from vbstack.engines.native.settings import MANY, Settings
 from vbstack.engines.native.states import Evaluated, State
@@ -38,7 +38,7 @@ from vbstack.surrogate import Surrogate
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
-_SCOUTS = 2  # more evaluations where mass may be missing, for every calm iteration
+_CALM = 2  # more evaluations that doubt the mixture, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
 _MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 
@@ -104,8 +104,8 @@ def _explore(
     state = states.first_state(evaluated, map_, rng)
     while len(evaluated) < settings.budget and len(history) < settings.max_iter:
         count = min(settings.batch, settings.budget - len(evaluated))
-        scouts = 0 if problem.dimension > MANY else 1 + _SCOUTS * _calm(history, settings)
-        _evaluate_more(state, evaluated, rng, count, scouts)
+        doubting = _doubting(history, problem.dimension, settings)
+        _evaluate_more(state, evaluated, rng, count, doubting)
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
@@ -142,17 +142,22 @@ def _evaluate_first(
 
 
 def _evaluate_more(
-    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int, scouts: int
+    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int, doubting: int
 ) -> None:
     """Choose and evaluate points one after the other, each with the knowledge of the last.
 
-    The last `scouts` of them look for what the mixture misses.
+    The last `doubting` of them put the mixture to the test: up to four dimensions they look for
+    what it misses. In more, nearly all of its mass lies where no single point is worth much, and
+    they are draws of it.
     """
     process, mixture = state.process, state.fitted.mixture
     candidates = Candidates.of(process, state.fitted, state.map_, rng)
     for left in range(count, 0, -1):
-        score = missing if left <= scouts else worth
-        point = candidates.best(process, mixture, rng, score)
+        if left <= doubting and process.dimension > MANY:
+            point = typical(process, mixture, state.map_, rng)
+        else:
+            score = missing if left <= doubting else worth
+            point = candidates.best(process, mixture, rng, score)
         seen = evaluated.add(state.map_.inverse(point[None])[0])
         seen += float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
@@ -189,22 +194,28 @@ def _checked(
     return state, False
 
 
-def _calm(history: list[State], settings: Settings) -> int:
-    """How many of the last iterations, one after the other, changed little."""
-    pairs = zip(history[-2::-1], history[:0:-1], strict=True)  # the latest first
-    return sum(1 for _ in takewhile(lambda pair: _is_small(*pair, settings.tolerance), pairs))
+def _doubting(history: list[State], dimension: int, settings: Settings) -> int:
+    """How many evaluations of the next iteration put the mixture to the test: the calmer, the more.
+
+    Up to four dimensions one, and two for each calm iteration since the last that was not; in more,
+    two for each calm one of those that decide whether the run has settled.
+    """
+    small = _small(history, settings)
+    if dimension > MANY:
+        return _CALM * sum(small)
+    return 1 + _CALM * sum(1 for _ in takewhile(bool, small))
 
 
 def _settled(history: list[State], settings: Settings) -> bool:
     """Whether most of the last iterations changed little, the last one too."""
-    window = settings.window
-    if len(history) <= window:
-        return False
-    small = [
-        _is_small(before, after, settings.tolerance)
-        for before, after in zip(history[-window - 1 : -1], history[-window:], strict=True)
-    ]
-    return small[-1] and sum(small) >= 0.8 * window
+    small = _small(history, settings)
+    return len(small) == settings.window and small[0] and sum(small) >= 0.8 * settings.window
+
+
+def _small(history: list[State], settings: Settings) -> list[bool]:
+    """Which of the last iterations changed little, the latest first."""
+    pairs = zip(history[-2::-1], history[:0:-1], strict=True)
+    return [_is_small(*pair, settings.tolerance) for pair in islice(pairs, settings.window)]
 
 
 def _is_small(before: State, after: State, tolerance: float) -> bool:
