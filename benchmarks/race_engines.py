@@ -49,6 +49,7 @@ DEFAULT = (
     *("rosenbrock6", "at_a_bound", "student_t", "banana6", "banana10", "multisensory_exact"),
     *("neuronal", "funnel", "two_modes", "plateau", "skewed", "wave", "cross", "vee", "unequal"),
     *("crescent", "lognormal", "contaminated", "split", "student_t5", "hyperbolic", "bent"),
+    *("gmm_noisy", "ring_noisy", "multisensory"),
 )
 
 

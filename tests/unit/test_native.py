@@ -10,7 +10,15 @@ from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
 from vbstack.engines.native import axes, gp, growth, loop, mixture_fit, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates, missing, typical, worth
+from vbstack.engines.native.acquisition import (
+    Candidates,
+    missing,
+    scout,
+    tempered,
+    typical,
+    worth,
+    worthy,
+)
 from vbstack.engines.native.gaussian import Gaussian, best_gaussian
 from vbstack.engines.native.gp import Data, Process
 from vbstack.engines.native.loop import run_native
@@ -397,20 +405,33 @@ def test_settling_is_judged_in_one_space(mixture):
 
 
 @pytest.mark.parametrize(
-    ("dimension", "doubting"), [(2, [1, 1, 3, 1, 3, 5]), (5, [0, 0, 2, 2, 4, 6])]
+    ("dimension", "way", "tests"),
+    [(2, scout, [1, 1, 3, 1, 3, 5]), (5, typical, [0, 0, 2, 2, 4, 6])],
 )
-def test_the_calmer_a_run_the_more_its_mixture_is_tested(mixture, dimension, doubting):
+def test_the_calmer_a_run_the_more_its_mixture_is_tested(mixture, dimension, way, tests):
     map_, settings = space.unit_box(target(2)), Settings.of({}, dimension)
     elbos = [0.0, 0.01, 1.0, 1.02, 1.03]
     states_ = [loop.State(map_, None, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
-    found = [loop._doubting(states_[:n], dimension, settings) for n in range(6)]
-    assert found == doubting
+    for n, expected in enumerate(tests):
+        for count in (4, 8):
+            ways = loop._ways(target(dimension), states_[:n], count, settings)
+            assert len(ways) == count
+            assert ways[::-1].count(way) == min(expected, count)
+            assert set(ways) <= {worthy, way}
+
+
+def test_with_noise_most_evaluations_are_draws():
+    settings = Settings.of({}, 2, noisy=True)
+    draws = [typical, typical, tempered, tempered]
+    assert loop._ways(noisy_target(2), [], 5, settings) == [scout, *draws]
+    assert loop._ways(noisy_target(2), [], 3, settings) == draws[1:]
 
 
 def test_a_typical_point_is_drawn_and_unknown(mixture, process):
     rng = np.random.default_rng(0)
-    map_ = space.unit_box(target(2))
-    points = np.array([typical(process, mixture, map_, rng) for _ in range(400)])
+    fitted = mixture_fit.evaluated(process, mixture, rng)
+    candidates = Candidates.of(process, fitted, space.unit_box(target(2)), rng)
+    points = np.array([typical(candidates, process, mixture, rng) for _ in range(400)])
     plain = mixture.draws(400, rng)
     unknown, usual = (np.sqrt(process.predict(x)[1]).mean() for x in (points, plain))
     assert unknown > 1.1 * usual
@@ -421,11 +442,39 @@ def test_a_typical_point_is_drawn_and_unknown(mixture, process):
     assert np.abs(shift).max() < 0.2
 
 
+def test_tempered_points_have_the_density_that_is_said(process):
+    """Their moments against those of s e^((f̄ + s)/3) on a grid; q is wide enough to hold it."""
+    rng = np.random.default_rng(0)
+    steep = process.hyperparameters.copy()
+    steep[-2:] = np.log(0.3)
+    process = Process.condition(process.data, steep)
+    mixture = Mixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.5))
+    fitted = mixture_fit.evaluated(process, mixture, rng)
+    candidates = Candidates.of(process, fitted, space.unit_box(target(2)), rng)
+    points = np.array([tempered(candidates, process, mixture, rng) for _ in range(1000)])
+    axis = np.linspace(-2.5, 2.5, 201)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mean, variance = process.predict(grid)
+    density = np.sqrt(variance) * np.exp((mean + np.sqrt(variance)) / 3)
+    expected = density @ grid / density.sum()
+    spread = np.sqrt(density @ np.square(grid - expected) / density.sum())
+    np.testing.assert_allclose((points.mean(axis=0) - expected) / spread, 0, atol=0.12)
+    np.testing.assert_allclose(points.std(axis=0) / spread, 1, atol=0.12)
+
+
 CENTRE, SPREAD = np.array([1.0, -0.5, 2.0]), np.array([0.5, 1.0, 0.3])
 
 
 def gaussian(x):
     return float(-0.5 * np.sum(((x - CENTRE) / SPREAD) ** 2))
+
+
+def noisy_gaussian(x, rng):
+    return gaussian(x) + 2.0 * rng.standard_normal(), 2.0
+
+
+def noisy_target(dimension=3):
+    return replace(target(dimension), log_density=noisy_gaussian, noisy=True)
 
 
 def target(dimension=3):
@@ -655,15 +704,50 @@ def test_engines_by_name_and_options_that_do_not_exist(tmp_path):
             refusing()
     with pytest.raises(ValueError, match=r"no option \['max_evals'\]"):
         run_native(target(), np.zeros(3), 0, Recorder(target(), 0, Journal()), {"max_evals": 3})
-    noisy = Problem(
-        log_density=gaussian,
-        plausible_lower_bounds=[-3] * 3,
-        plausible_upper_bounds=[4] * 3,
-        noisy=True,
-    )
-    assert resolved("auto", noisy) == "pyvbmc"
+    assert resolved("auto", noisy_target()) == "pyvbmc"
     assert engine_for(target(), RunStore(tmp_path), "auto") == "native"
     RunStore(tmp_path).open(target(), 0, {}, "pyvbmc")
     assert engine_for(target(), RunStore(tmp_path), "auto") == "pyvbmc"  # a store keeps its own
-    with pytest.raises(ValueError, match="without noise"):
-        run_native(noisy, np.zeros(3), 0, Recorder(noisy, 0, Journal()), {})
+
+
+def test_a_noisy_gaussian_is_found_and_its_error_known():
+    """Ten runs: ELBOs near the log evidence, by about as much as they say."""
+    problem = noisy_target()
+    truth = 1.5 * np.log(2 * np.pi) + np.log(SPREAD).sum()
+    runs = [run_native(problem, CENTRE, s, Recorder(problem, s, Journal()), {}) for s in range(10)]
+    assert sum(run.converged for run in runs) >= 8
+    assert all(run.is_noisy and run.evaluations.sds is not None for run in runs)
+    errors = np.array([run.elbo - truth for run in runs])
+    sds = np.array([run.elbo_sd for run in runs])
+    assert abs(errors.mean()) < 0.3
+    assert np.sqrt(np.mean((errors / sds) ** 2)) < 2.0
+    posterior = stack(runs)
+    np.testing.assert_allclose(posterior.moments()[0], CENTRE, atol=0.3 * SPREAD.min())
+
+
+def test_a_noisy_run_continues_from_its_journal(tmp_path):
+    problem, options = noisy_target(), {"max_fun_evals": 40}
+    whole = run_native(problem, CENTRE, 3, Recorder(problem, 3, Journal()), options)
+    recorder = Recorder(problem, 3, Journal())
+    run_native(problem, CENTRE, 3, recorder, {**options, "max_fun_evals": 40})
+    journal = Journal()
+    for entry in recorder.made[:25]:
+        journal.append(entry)
+    again = Recorder(problem, 3, journal)
+    run = run_native(problem, CENTRE, 3, again, options)
+    assert again.replayed == 25
+    assert run.elbo == whole.elbo
+    np.testing.assert_array_equal(run.evaluations.values, whole.evaluations.values)
+
+
+def test_a_process_with_a_noisy_value_more_is_the_process_of_all():
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(-1, 1, (8, 2)), rng.standard_normal(8)
+    h = np.array([-0.7, -0.4, 0.8, 0.5, 0.1, -0.2, 0.3, 0.6])
+    data = Data.of(x, y, np.full(8, 2.0))
+    some = Process.condition(Data.of(x[:7], y[:7], np.full(7, 2.0)), h).including(x[7], y[7], 2.0)
+    every = Process.condition(data, h)
+    np.testing.assert_allclose(some.factor, every.factor, atol=1e-10)
+    np.testing.assert_allclose(some.alpha, every.alpha, atol=1e-10)
+    assert data.top == pytest.approx(y.max() - 4.0)
+    np.testing.assert_allclose(every.believed(), every.predict(x)[0])

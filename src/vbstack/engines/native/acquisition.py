@@ -12,6 +12,10 @@ In many dimensions nearly all mass is in a shell where no single point has a hig
 surrogate may be wrong about all of it. There a point is drawn instead, with density ∝ q(x) s(x)
 (`typical`): the error of E_q[f̄] is then E_q[s] times the mean of (f − f̄)/s.
 
+With noise it matters in any dimension that evaluations are draws of q. The mixture follows what
+the noise happened to lift, and only further evaluations all over q take that back. They would not
+find anything new; so as many are draws of a flatter and wider density (`tempered`).
+
 The highest value is searched among candidates around the mixture and around good points, then by
 local perturbations. After every evaluation the candidates' mean and variance are updated by one
 rank-one step: with c = cov(x*, ·), r = y − f̄(x*), v = s²(x*) + jitter,  f̄ += c r / v  and
@@ -32,11 +36,14 @@ from vbstack.engines.native.space import within_reach
 from vbstack.transform import Transform
 
 Array = NDArray[np.float64]
+Way = Callable[["Candidates", Process, Mixture, np.random.Generator], Array]
 Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log q (m,), the ELBO
 
 CANDIDATES = 512
 _ROUNDS, _PERTURBATIONS = 3, 24
-_DRAWS = 64  # of the mixture, of which one is chosen
+_DRAWS, _TEMPERED_DRAWS = 64, 256  # of the mixture, of which one is chosen
+_TEMPERATURE = 3.0
+_WIDER = 2.0  # than the mixture's components
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,11 @@ class Candidates:
                 point, highest = near[place], float(scores[place])
         return point
 
-    def including(self, before: Process, point: Array, value: float) -> Candidates:
+    def including(self, before: Process, point: Array, value: float, sd: float = 0.0) -> Candidates:
         """The candidates after an evaluation at `point`; `before` is the process without it."""
         row = before.whitened(point[None])[:, 0]
         mean = float(before.predict(point[None])[0][0])
-        known = max(before.variance + JITTER - float(row @ row), JITTER)
+        known = max(before.variance + JITTER + sd**2 - float(row @ row), JITTER)
         kernel = kernel_between(before.hyperparameters, point[None], self.points)[0]
         shared = kernel - row @ self.whitened
         chosen = np.all(self.points == point, axis=1)
@@ -120,11 +127,40 @@ def missing(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     return np.where(high - elbo - log_q > 1.0, np.log(variance) + high, -np.inf)
 
 
-def typical(process: Process, mixture: Mixture, map_: Transform, rng: np.random.Generator) -> Array:
-    """A point (D,) drawn from the mixture, the likelier the less the surrogate knows it."""
-    draws = within_reach(map_, mixture.draws(_DRAWS, rng))
+def worthy(
+    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+) -> Array:
+    """The point (D,) with the highest a."""
+    return candidates.best(process, mixture, rng, worth)
+
+
+def scout(
+    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+) -> Array:
+    """The point (D,) with the highest b."""
+    return candidates.best(process, mixture, rng, missing)
+
+
+def typical(
+    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+) -> Array:
+    """A point (D,) drawn from the mixture, the likelier the less the surrogate knows it: ∝ q s."""
+    draws = within_reach(candidates.map_, mixture.draws(_DRAWS, rng))
     sds = np.sqrt(process.predict(draws)[1])
     return np.asarray(draws[rng.choice(_DRAWS, p=sds / sds.sum())])
+
+
+def tempered(
+    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+) -> Array:
+    """A point (D,) drawn around the mixture with density ∝ s e^((f̄ + s)/T)."""
+    wide = Mixture(mixture.weights, mixture.means, _WIDER * mixture.sds)
+    draws = within_reach(candidates.map_, wide.draws(_TEMPERED_DRAWS, rng))
+    mean, variance = process.predict(draws)
+    sds = np.sqrt(variance)
+    logs = np.log(sds) + (mean + sds) / _TEMPERATURE - wide.log_density(draws)
+    shares = np.exp(logs - logs.max())
+    return np.asarray(draws[rng.choice(len(draws), p=shares / shares.sum())])
 
 
 def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:

@@ -11,7 +11,7 @@ gradient is ½ tr(W ∂K) for the kernel and αᵀ∂m for the mean (Rasmussen &
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,18 +32,27 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 @dataclass(frozen=True)
 class Data:
-    """What is known: inputs (n, D) in the run's space, values (n,), noise variances (n,)."""
+    """What is known: inputs (n, D) in the run's space, values (n,), noise variances (n,), and the
+    standard deviations (n,) of noisy values."""
 
     inputs: Array
     values: Array
     noise: Array
+    sds: Array | None = None
 
     @classmethod
-    def of(cls, inputs: Array, values: Array) -> Data:
+    def of(cls, inputs: Array, values: Array, sds: Array | None = None) -> Data:
         """Points far below the best get noise of their own, so that they do not bend the rest."""
+        known = np.zeros(len(values)) if sds is None else sds
         values = compressed(values, float(values.max()), inputs.shape[1])
-        depth = values.max() - values - 10 * inputs.shape[1]
-        return cls(inputs, values, JITTER + np.square(_SHAPING * np.maximum(0, depth)))
+        depth = values.max() - values - 10 * inputs.shape[1] - 2 * known
+        noise = JITTER + np.square(_SHAPING * np.maximum(0, depth)) + known**2
+        return cls(inputs, values, noise, sds)
+
+    @property
+    def top(self) -> float:
+        """The highest value; of noisy ones, what one of them is above with some certainty."""
+        return float((self.values if self.sds is None else self.values - 2 * self.sds).max())
 
 
 def compressed(values: Array, top: float, dimension: int) -> Array:
@@ -75,7 +84,7 @@ class Process:
         for noise in (data.noise * 10.0**power for power in range(12)):
             factor, info = lapack.dpotrf(kernel + np.diag(noise), lower=1, clean=1)
             if not info:
-                noisier = Data(data.inputs, data.values, noise)
+                noisier = replace(data, noise=noise)
                 return cls._solved(noisier, hyperparameters, factor)
         raise FloatingPointError(
             f"the kernel matrix of {len(kernel)} points is singular at {hyperparameters.tolist()}"
@@ -118,17 +127,23 @@ class Process:
         mean = mean_at(self.hyperparameters, points) + self.alpha @ kernel
         return mean, np.maximum(self.variance - np.square(v).sum(axis=0), 1e-12)
 
-    def including(self, point: Array, value: float) -> Process:
+    def believed(self) -> Array:
+        """What is thought of f at the inputs (n,): the values, or the mean where they are noisy."""
+        return self.data.values if self.data.sds is None else self.predict(self.data.inputs)[0]
+
+    def including(self, point: Array, value: float, sd: float = 0.0) -> Process:
         """The process with one more evaluation: one more row of the factor, O(n²)."""
+        noise = JITTER + sd**2
         row = self.whitened(point[None])[:, 0]
-        pivot = float(np.sqrt(max(self.variance + JITTER - float(row @ row), JITTER)))
+        pivot = float(np.sqrt(max(self.variance + noise - float(row @ row), JITTER)))
         n = len(row)
         factor = np.zeros((n + 1, n + 1), order="F")
         factor[:n, :n], factor[n, :n], factor[n, n] = self.factor, row, pivot
         data = Data(
             np.vstack([self.data.inputs, point]),
             np.append(self.data.values, value),
-            np.append(self.data.noise, JITTER),
+            np.append(self.data.noise, noise),
+            None if self.data.sds is None else np.append(self.data.sds, sd),
         )
         return Process._solved(data, self.hyperparameters, factor)
 
@@ -147,7 +162,7 @@ class Priors:
         """Weak priors in a space where the plausible box has unit width (Acerbi 2020, app. A)."""
         d = data.inputs.shape[1]
         one = np.ones(d)
-        best, spread = data.values.max(), max(1.0, float(np.ptp(data.values)))
+        best, spread = data.top, max(1.0, float(np.ptp(data.values)))
         top = data.inputs[np.argsort(data.values)[-max(5, len(data.values) // 5) :]]
         middle = top.mean(axis=0)
         low, high = data.inputs.min(axis=0), data.inputs.max(axis=0)
@@ -251,5 +266,4 @@ def gaussian_guess(data: Data, mean: Array, covariance: Array) -> Array:
     The mean function is then the log density itself; the kernel has the little that remains.
     """
     sds = np.sqrt(np.diag(covariance))
-    top = data.values.max()
-    return np.r_[np.log(2 * sds), 0.0, top, mean, np.log(sds)]
+    return np.r_[np.log(2 * sds), 0.0, data.top, mean, np.log(sds)]

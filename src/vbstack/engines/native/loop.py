@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import islice, takewhile
 from typing import Any
@@ -27,7 +27,14 @@ from threadpoolctl import threadpool_limits
 
 from vbstack.engine import Recorder
 from vbstack.engines.native import gp, quadrature, space, states
-from vbstack.engines.native.acquisition import Candidates, missing, typical, worth
+from vbstack.engines.native.acquisition import (
+    Candidates,
+    Way,
+    scout,
+    tempered,
+    typical,
+    worthy,
+)
 from vbstack.engines.native.gp import Process
 from vbstack.engines.native.settings import MANY, Settings
 from vbstack.engines.native.states import Evaluated, State
@@ -40,16 +47,17 @@ Array = NDArray[np.float64]
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
 _CALM = 2  # more evaluations that doubt the mixture, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
-_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
+_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior. Noise,
+# where there is any, is most of J:
+_NOISY_MISFIT = 4.0
 
 
 def run_native(
     problem: Problem, start: Array, seed: int, recorder: Recorder, options: Mapping[str, Any]
 ) -> Run:
     """One run with one thread; it depends on nothing but its arguments and the libraries."""
-    if problem.noisy:
-        raise ValueError("the native engine is for log densities without noise; use pyvbmc")
-    settings = Settings.of(options, problem.dimension)
+    settings = Settings.of(options, problem.dimension, problem.noisy)
+    misfit = _NOISY_MISFIT if problem.noisy else _MISFIT
     if not space.unit_box(problem).link.inside(start[None])[0]:
         raise ValueError(
             f"the start {start.tolist()} is not within the hard bounds; move it inside"
@@ -66,12 +74,12 @@ def run_native(
         sds=mixture.sds,
         transform=state.map_,
         log_joint=quadrature.integrals(process, mixture.means, mixture.sds)[0][None],
-        log_joint_covariance=_MISFIT
+        log_joint_covariance=misfit
         * quadrature.covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
-        elbo_sd=float(np.sqrt(_MISFIT)) * state.fitted.elbo_sd,
+        elbo_sd=float(np.sqrt(misfit)) * state.fitted.elbo_sd,
         converged=settled and calm,
-        noise_level=0,
+        noise_level=2 if problem.noisy else 0,
         names=tuple(problem.names),
         surrogate=as_surrogate(process),
         evaluations=recorder.evaluations(),
@@ -102,10 +110,9 @@ def _explore(
     best: list[float] = []
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
     state = states.first_state(evaluated, map_, rng)
-    while len(evaluated) < settings.budget and len(history) < settings.max_iter:
-        count = min(settings.batch, settings.budget - len(evaluated))
-        doubting = _doubting(history, problem.dimension, settings)
-        _evaluate_more(state, evaluated, rng, count, doubting)
+    while len(evaluated) < settings.max_fun_evals and len(history) < settings.max_iter:
+        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(evaluated))
+        _evaluate_more(state, evaluated, rng, _ways(problem, history, count, settings))
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
@@ -135,36 +142,27 @@ def _evaluate_first(
     upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
     others = rng.uniform(lower, upper, (settings.fun_eval_start - 1, problem.dimension))
     known = {tuple(x) for x in evaluated.x}
-    wanted = min(settings.fun_eval_start, settings.budget)
+    wanted = min(settings.fun_eval_start, settings.max_fun_evals)
     for point in (start, *others):
         if len(evaluated) < wanted and tuple(point) not in known:
             evaluated.add(point)
 
 
 def _evaluate_more(
-    state: State, evaluated: Evaluated, rng: np.random.Generator, count: int, doubting: int
+    state: State, evaluated: Evaluated, rng: np.random.Generator, ways: Sequence[Way]
 ) -> None:
-    """Choose and evaluate points one after the other, each with the knowledge of the last.
-
-    The last `doubting` of them put the mixture to the test: up to four dimensions they look for
-    what it misses. In more, nearly all of its mass lies where no single point is worth much, and
-    they are draws of it.
-    """
+    """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
     candidates = Candidates.of(process, state.fitted, state.map_, rng)
-    for left in range(count, 0, -1):
-        if left <= doubting and process.dimension > MANY:
-            point = typical(process, mixture, state.map_, rng)
-        else:
-            score = missing if left <= doubting else worth
-            point = candidates.best(process, mixture, rng, score)
+    for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
+        point = way(candidates, process, mixture, rng)
         seen = evaluated.add(state.map_.inverse(point[None])[0])
         seen += float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
             value = float(gp.compressed(np.array(seen), top, point.size))
-            candidates = candidates.including(process, point, value)
-            process = process.including(point, value)
+            candidates = candidates.including(process, point, value, evaluated.sds[-1])
+            process = process.including(point, value, evaluated.sds[-1])
 
 
 def _checked(
@@ -177,7 +175,7 @@ def _checked(
     the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
     """
     for _ in range(_LOOKS):
-        count = min(settings.batch, settings.budget - len(evaluated))
+        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(evaluated))
         mixture, process = state.fitted.mixture, state.process
         doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
         chosen = np.argsort(-mixture.weights * doubt)[:count]
@@ -188,34 +186,49 @@ def _checked(
             evaluated.add(x)
         data = evaluated.seen_from(state.map_)
         misses = np.abs(data.values[len(data.values) - len(points) :] - mean)
-        if not (misses > 0.5 + 3 * np.sqrt(variance)).any():
+        noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
+        if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
             return states.conditioned(state, data, rng), True
         state = states.final(states.relearned(state, data), settings, rng)
     return state, False
 
 
-def _doubting(history: list[State], dimension: int, settings: Settings) -> int:
-    """How many evaluations of the next iteration put the mixture to the test: the calmer, the more.
+def _ways(problem: Problem, history: list[State], count: int, settings: Settings) -> Sequence[Way]:
+    """How the points of the next iteration are chosen: the calmer the run, the more of them put the
+    mixture to the test.
 
-    Up to four dimensions one, and two for each calm iteration since the last that was not; in more,
-    two for each calm one of those that decide whether the run has settled.
+    Up to four dimensions one looks for what the mixture misses, and two more for each calm
+    iteration since the last that was not. In more, nearly all mass lies where no single point is
+    worth much, and they are draws of it, two for each calm iteration of those that decide whether
+    the run has settled. With noise most are draws, always.
     """
+    if problem.noisy:
+        return ([scout] * count + [typical, typical, tempered, tempered])[-count:]
     small = _small(history, settings)
-    if dimension > MANY:
-        return _CALM * sum(small)
-    return 1 + _CALM * sum(1 for _ in takewhile(bool, small))
+    if problem.dimension > MANY:
+        test, tests = typical, _CALM * sum(small)
+    else:
+        test, tests = scout, 1 + _CALM * sum(1 for _ in takewhile(bool, small))
+    tests = min(tests, count)
+    return [worthy] * (count - tests) + [test] * tests
 
 
 def _settled(history: list[State], settings: Settings) -> bool:
     """Whether most of the last iterations changed little, the last one too."""
     small = _small(history, settings)
-    return len(small) == settings.window and small[0] and sum(small) >= 0.8 * settings.window
+    return (
+        len(small) == settings.settled_iterations
+        and small[0]
+        and sum(small) >= 0.8 * settings.settled_iterations
+    )
 
 
 def _small(history: list[State], settings: Settings) -> list[bool]:
     """Which of the last iterations changed little, the latest first."""
     pairs = zip(history[-2::-1], history[:0:-1], strict=True)
-    return [_is_small(*pair, settings.tolerance) for pair in islice(pairs, settings.window)]
+    return [
+        _is_small(*pair, settings.tolerance) for pair in islice(pairs, settings.settled_iterations)
+    ]
 
 
 def _is_small(before: State, after: State, tolerance: float) -> bool:

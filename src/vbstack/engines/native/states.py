@@ -51,14 +51,19 @@ class Evaluated:
         known = recorder.precomputed
         self.x = [np.array(entry.x) for entry in known]
         self.values = [entry.value for entry in known]
+        self.sds = [float(entry.sd or 0.0) for entry in known]
 
     def add(self, x: Array) -> float:
-        value = self.recorder(x)
-        if isinstance(value, tuple):
-            raise TypeError("the native engine is for log densities without noise")
+        answer = self.recorder(x)
+        value, sd = answer if isinstance(answer, tuple) else (answer, 0.0)
         self.x.append(np.array(x))
         self.values.append(value)
+        self.sds.append(sd)
         return value
+
+    @property
+    def noisy(self) -> bool:
+        return self.recorder.problem.noisy
 
     def seen_from(self, map_: Transform) -> Data:
         """Inputs in the run's space and values with the log-Jacobian of its map.
@@ -68,7 +73,8 @@ class Evaluated:
         x = np.array(self.x)
         inside = map_.link.inside(x)
         u = map_.forward(x[inside])
-        return Data.of(u, np.array(self.values)[inside] + map_.log_jacobian(u))
+        values = np.array(self.values)[inside] + map_.log_jacobian(u)
+        return Data.of(u, values, np.array(self.sds)[inside] if self.noisy else None)
 
     def __len__(self) -> int:
         return len(self.x)
@@ -82,7 +88,7 @@ def first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator)
 
 def _at_the_top(process: Process) -> Mixture:
     """Two narrow components at the two best points."""
-    means = process.data.inputs[np.argsort(process.data.values)[:-3:-1]]
+    means = process.data.inputs[np.argsort(process.believed())[:-3:-1]]
     sds = np.minimum(0.1, 0.3 * process.lengths)
     return Mixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
 
