@@ -189,15 +189,15 @@ def table(results: dict[str, dict[str, dict[str, Any]]]) -> str:
             "# Native engine and pyvbmc",
             "",
             f"`python -m benchmarks.race_engines` on {machine()}. Medians. ELBOs are less the log "
-            "evidence; less true: less the true one of the same mixture. Error of a run's ELBO: 90 % "
-            f"of the runs have less, and in brackets how many are within {WITHIN}, of all exact "
-            f"ones that pass {_calibrated(results)}. I_k covered: within "
+            "evidence; less true: less the true one of the same mixture. Error of a run's ELBO: "
+            f"90 % of the runs have less, and in brackets how many are within {WITHIN}, of all "
+            f"exact ones that pass {_calibrated(results)}. I_k covered: within "
             "2 √J_kk of the truth, in the first ten runs that pass; the native engine's J holds a "
             "factor for misfit (docs/engine.md). Seconds: native, processor time of the runs made "
             "here; pyvbmc, see the last column.",
             "",
-            "| problem | engine | runs (passing) | seconds | evaluations | run's ELBO | less true | its "
-            "error | I_k covered | seconds are |",
+            "| problem | engine | runs (passing) | seconds | evaluations | run's ELBO | less true "
+            "| its error | I_k covered | seconds are |",
             "|---|---|---|---|---|---|---|---|---|---|",
             *single,
             "",
