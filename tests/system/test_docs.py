@@ -33,7 +33,8 @@ def blocks(page: Path, language: str) -> list[tuple[bool, str]]:
 
 
 def short_fit(problem, n_runs=10, **settings):
-    options = SHORT if problem.noisy else {"max_fun_evals": 30}  # pyvbmc or native
+    native = settings.get("engine") == "native" or not problem.noisy
+    options = {"max_fun_evals": 30} if native else SHORT
     cut = {"options": options, "screen": ANY_RUN, "progress": False}
     settings.setdefault("executor", "here")
     return FIT(problem, min(int(n_runs), 1), **{**settings, **cut})

@@ -47,9 +47,8 @@ Array = NDArray[np.float64]
 _WHITENING_PAUSE = 4  # iterations between two attempts at whitening
 _CALM = 2  # more evaluations that doubt the mixture, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
-_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior. Noise,
-# where there is any, is most of J:
-_NOISY_MISFIT = 4.0
+_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
+_NOISY_MISFIT = 4.0  # with noise, which is most of J
 
 
 def run_native(
