@@ -40,7 +40,6 @@ NAMES = {
     "split": "two modes within bounds, D = 3",
     "hyperbolic": "hyperbolic, D = 6 (held out)",
     "bent": "bent Gaussian, D = 7 (held out)",
-    "multisensory": "multisensory, D = 6",
     "multisensory_exact": "multisensory, D = 6, without noise",
     **{f"gaussian{d}": f"Gaussian, D = {d}" for d in (2, 5, 10)},
     **{f"rosenbrock{d}": f"Rosenbrock, D = {d}" for d in (2, 4, 6)},
