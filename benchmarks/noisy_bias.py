@@ -26,7 +26,8 @@ from benchmarks.record import BenchmarkProblem
 from vbstack import Run, Screen, load_runs, stack
 from vbstack.engine import Recorder
 from vbstack.engines.native import loop
-from vbstack.engines.native.acquisition import Way, scout, tempered, typical, worthy
+from vbstack.engines.native.acquisition import Way, tempered, typical, worthy
+from vbstack.engines.native.settings import Settings
 from vbstack.journal import Journal
 from vbstack.launch import starting_points
 from vbstack.worker import run_seed
@@ -37,7 +38,9 @@ WAYS: dict[str, list[Way]] = {
     "acquisition function": [worthy] * 5,
     "draws of a flattened surrogate": [tempered] * 5,
     "draws of the mixture": [typical] * 5,
-    "two and two, and a scout: the engine": [scout, typical, typical, tempered, tempered],
+    "two and two, and a scout: the engine": list(
+        loop._ways(PROBLEMS["gmm_noisy"]().problem(), [], 5, Settings.of({}, 2, noisy=True))
+    ),
 }
 
 

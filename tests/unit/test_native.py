@@ -415,9 +415,8 @@ def test_the_calmer_a_run_the_more_its_mixture_is_tested(mixture, dimension, way
     for n, expected in enumerate(tests):
         for count in (4, 8):
             ways = loop._ways(target(dimension), states_[:n], count, settings)
-            assert len(ways) == count
-            assert ways[::-1].count(way) == min(expected, count)
-            assert set(ways) <= {worthy, way}
+            some = min(expected, count)
+            assert ways == [worthy] * (count - some) + [way] * some
 
 
 def test_with_noise_most_evaluations_are_draws():
@@ -725,11 +724,10 @@ def test_a_noisy_gaussian_is_found_and_its_error_known():
     np.testing.assert_allclose(posterior.moments()[0], CENTRE, atol=0.3 * SPREAD.min())
 
 
-def test_a_noisy_run_continues_from_its_journal(tmp_path):
+def test_a_noisy_run_continues_from_its_journal():
     problem, options = noisy_target(), {"max_fun_evals": 40}
-    whole = run_native(problem, CENTRE, 3, Recorder(problem, 3, Journal()), options)
     recorder = Recorder(problem, 3, Journal())
-    run_native(problem, CENTRE, 3, recorder, {**options, "max_fun_evals": 40})
+    whole = run_native(problem, CENTRE, 3, recorder, options)
     journal = Journal()
     for entry in recorder.made[:25]:
         journal.append(entry)
