@@ -9,7 +9,17 @@ from scipy.optimize import approx_fprime
 from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
 from vbstack.engines import engine_named, resolved
-from vbstack.engines.native import axes, gp, growth, loop, mixture_fit, quadrature, space, states
+from vbstack.engines.native import (
+    axes,
+    gp,
+    growth,
+    loop,
+    mixture_fit,
+    moves,
+    quadrature,
+    space,
+    states,
+)
 from vbstack.engines.native.acquisition import (
     Candidates,
     missing,
@@ -321,12 +331,12 @@ def test_crossed_bars_are_turned_along_the_axes():
     state = states.first_state(evaluated, space.unit_box(problem), rng)
     for iteration in (0, 2):
         state = states.refitted(state, evaluated, rng, False, iteration)
-    turned = states.turned(state, evaluated, rng)
+    turned = moves.turned(state, evaluated, rng)
     rotation = turned.map_.rotation
     assert np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0])) % 90 == pytest.approx(45, abs=5)
     assert turned.fitted.elbo > state.fitted.elbo
     assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
-    assert states.turned(turned, evaluated, rng) is turned
+    assert moves.turned(turned, evaluated, rng) is turned
 
 
 def test_a_singular_kernel_is_met_with_more_noise():

@@ -267,3 +267,17 @@ def gaussian_guess(data: Data, mean: Array, covariance: Array) -> Array:
     """
     sds = np.sqrt(np.diag(covariance))
     return np.r_[np.log(2 * sds), 0.0, data.top, mean, np.log(sds)]
+
+
+def bowl_guess(data: Data) -> Array:
+    """Hyperparameters to start from when all that is known is how values fall off from the best.
+
+    The mean function is a round bowl there: with r² the squared distance from the best point and y
+    the depth below it, m = top − r²/(2ω²) suggests ω² = r²/(2y), of which the median is taken.
+    """
+    best = int(np.argmax(data.values))
+    others = np.arange(len(data.values)) != best
+    away = np.square(data.inputs[others] - data.inputs[best]).sum(axis=1)
+    depth = np.maximum(data.values[best] - data.values[others], 1e-3)
+    width = float(np.median(away / (2 * depth)))
+    return gaussian_guess(data, data.inputs[best], width * np.eye(data.inputs.shape[1]))

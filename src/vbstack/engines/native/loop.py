@@ -1,12 +1,11 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
     repeat: evaluate a few points, some of them to doubt the mixture (acquisition) · refit the
-            surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten the space if
-            the evaluations are then more likely (space), or turn it if the mixture is then worth
-            more (axes)
+            surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten or turn the
+            space if the evaluations are then likelier or the mixture worth more (moves)
     until:  ELBO, its sd and the mean have settled
-    end:    up to fifty components, kept away from where the surrogate is uncertain; evaluations
-            at those that it knows least
+    end:    up to fifty components, kept away from where the surrogate is uncertain (last_fit);
+            evaluations at those that it knows least
 
 A run only has to be right about the region it covers, and to know its own error: stacking chooses
 the weights. Everything is deterministic given the start and the seed.
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from vbstack.engine import Recorder
-from vbstack.engines.native import gp, quadrature, space, states
+from vbstack.engines.native import gp, moves, quadrature, space, states
 from vbstack.engines.native.acquisition import (
     Candidates,
     Way,
@@ -36,6 +35,7 @@ from vbstack.engines.native.acquisition import (
     worthy,
 )
 from vbstack.engines.native.gp import Process
+from vbstack.engines.native.last_fit import final
 from vbstack.engines.native.settings import MANY, Settings
 from vbstack.engines.native.states import Evaluated, State
 from vbstack.problem import Problem
@@ -65,7 +65,8 @@ def run_native(
     with threadpool_limits(1):
         evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
         state, settled = _explore(problem, start, seed, evaluated, settings)
-        state, calm = _checked(states.final(state, settings, rng), evaluated, settings, rng)
+        state = final(state, evaluated, settings, rng)
+        state, calm = _checked(state, evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
         weights=mixture.weights,
@@ -119,9 +120,7 @@ def _explore(
         due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < 1.0
         if not warming and due and whitenings < settings.whitenings:
             tried, before = len(history), state
-            state = states.whitened(state, evaluated, rng)
-            if state is before and state.fitted.mixture.size > 1:
-                state = states.turned(state, evaluated, rng)
+            state = moves.moved(state, evaluated, rng)
             whitenings += state is not before
         history.append(state)
         if not warming and _settled(history, settings):
@@ -188,7 +187,7 @@ def _checked(
         noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
             return states.conditioned(state, data, rng), True
-        state = states.final(states.relearned(state, data), settings, rng)
+        state = final(states.relearned(state, data), evaluated, settings, rng)
     return state, False
 
 

@@ -160,17 +160,20 @@ def fit(
     *,
     rounds: int,
     penalty: float = 0.0,
+    finer: int = 1,
 ) -> Mixture:
     """The best mixture near `start`: the average of the later half of short fits.
 
     All work on steps from the start, in log weights, in means by the start's scales, and in log
-    scales, and share what they learn about the curvature.
+    scales, and share what they learn about the curvature. `finer` multiplies the points for the
+    entropy.
     """
     lower, upper = _step_bounds(process, start)
     memory: Memory = deque(maxlen=_MEMORY)
     steps, later = np.zeros(lower.size), np.zeros(lower.size)
     for number in range(rounds):
-        points = normal_points(start.size, draws_for(start.size), start.dimension, rng)
+        draws = finer * draws_for(start.size)
+        points = normal_points(start.size, draws, start.dimension, rng)
 
         def elbo(v: Array, points: Array = points) -> tuple[float, Array]:
             mixture = _stepped(start, v)
