@@ -115,6 +115,16 @@ class Process:
         half_log_determinant = float(np.log(np.diag(self.factor)).sum())
         return -0.5 * float(residual @ self.alpha + len(residual) * _LOG_2PI) - half_log_determinant
 
+    def foreseen(self, which: NDArray[np.bool_]) -> float:
+        """Σ log p(y_i | all other values) over some of the values.
+
+        The error is α_i / K⁻¹_ii, its variance 1 / K⁻¹_ii (Rasmussen & Williams 2006, 5.10–5.12).
+        """
+        precision = np.diag(lapack.dpotri(self.factor, lower=1)[0])[which]
+        error = self.alpha[which] / precision
+        terms = np.log(precision) - precision * error**2 - _LOG_2PI
+        return 0.5 * float(terms.sum())
+
     def whitened(self, points: Array) -> Array:
         """L⁻¹ k(X, points), (n, m)."""
         kernel = kernel_between(self.hyperparameters, self.data.inputs, points)

@@ -65,7 +65,7 @@ def run_native(
     with threadpool_limits(1):
         evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
         state, settled = _explore(problem, start, seed, evaluated, settings)
-        state = final(state, evaluated, settings, rng)
+        state = final(moves.straightened(state, evaluated, rng), settings, rng)
         state, calm = _checked(state, evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
@@ -187,7 +187,7 @@ def _checked(
         noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
             return states.conditioned(state, data, rng), True
-        state = final(states.relearned(state, data), evaluated, settings, rng)
+        state = final(states.relearned(state, data), settings, rng)
     return state, False
 
 

@@ -22,33 +22,40 @@ Array = NDArray[np.float64]
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _LIKELIHOOD_GAIN = 2.0  # nats by which another space must explain the evaluations better
+_DEPTH = 2.0  # nats per dimension below the best value, where mass may be
 _TURN_GAIN = 0.1  # nats that common axes must promise to the mixture
 _LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
 
 
 def moved(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
     """The state in a better space, if one is found; else as it was."""
-    if state.process.dimension > MANY:
-        straight = straightened(state, evaluated, rng)
-        if straight.process.log_likelihood > state.process.log_likelihood + _LIKELIHOOD_GAIN:
-            return straight
-    white = whitened(state, evaluated, rng)
-    if white is not state or state.fitted.mixture.size == 1:
-        return white
-    return turned(state, evaluated, rng)
+    for move in (straightened, whitened, turned):
+        after = move(state, evaluated, rng)
+        if after is not state:
+            return after
+    return state
 
 
 def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
-    """The state along the parameters' own axes, better or worse; as it was if it is there."""
-    own = np.eye(state.process.dimension)
-    if (state.map_.rotation == own).all():
+    """The state along the parameters' own axes, if the surrogate foresees more there; else as it
+    was. For many dimensions.
+
+    What counts is how well every value is foreseen from the others, where the mass may be: the
+    likelihood of all is mostly that of the low ones.
+    """
+    d = state.process.dimension
+    if d <= MANY or (state.map_.rotation == np.eye(d)).all():
         return state
     mean, covariance = state.fitted.mixture.moments()
-    map_ = space.along(state.map_, own, covariance)
+    map_ = space.along(state.map_, np.eye(d), covariance)
     one = space.as_component(mean, covariance, state.map_, map_)
     data = evaluated.seen_from(map_)
     nearly_gaussian = gp.gaussian_guess(data, one.means[0], np.diag(one.sds[0] ** 2))
     process = gp.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
+    believed = state.process.believed()
+    high = believed > believed.max() - _DEPTH * d
+    if process.foreseen(high) < state.process.foreseen(high) + _LIKELIHOOD_GAIN:
+        return state
     mixture = space.moved(state.fitted.mixture, state.map_, map_)
     fitted = states.fit_mixture(process, mixture, rng)
     return State(map_, process, fitted, fitted.mixture)
@@ -83,6 +90,8 @@ def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> Stat
     component may be long. Where the target has no curvature, the mixture's covariance counts.
     """
     mixture, covariance = state.fitted.mixture, state.fitted.mixture.moments()[1]
+    if mixture.size == 1:
+        return state
     found = axes.no_wider(axes.precisions(state.process, mixture), covariance)
     to_box = np.linalg.inv(state.map_.rotation * state.map_.scale)
     rotation = axes.common_axes(to_box.T @ found @ to_box, mixture.weights)
