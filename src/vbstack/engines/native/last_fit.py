@@ -19,7 +19,7 @@ from vbstack.engines.native.states import LAST_DRAWS, ROUNDS, State
 _MORE = 10  # components that it may add where mass is lacking
 _SHARE = 0.1  # weight of the components that it likes less, for the stack to choose
 _KNOWN_WELL = 0.05  # sd in nats of a component's I_k
-_FINER = 4  # times as many points for the entropy, in many dimensions
+_FINER = 8  # times as many points for the entropy, in many dimensions
 
 
 def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
