@@ -37,11 +37,12 @@ def moved(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State
 
 
 def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
-    """The state along the parameters' own axes, if the surrogate foresees more there; else as it
-    was. For many dimensions.
+    """The state along the parameters' own axes, if the surrogate foresees more there and the
+    mixture is worth more; else as it was. For many dimensions.
 
     What counts is how well every value is foreseen from the others, where the mass may be: the
-    likelihood of all is mostly that of the low ones.
+    likelihood of all is mostly that of the low ones. A surrogate that foresees less may promise
+    more (heavy tails), and a mixture may be worth less by one that foresees more.
     """
     d = state.process.dimension
     if d <= MANY or (state.map_.rotation == np.eye(d)).all():
@@ -58,6 +59,8 @@ def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -
         return state
     mixture = space.moved(state.fitted.mixture, state.map_, map_)
     fitted = states.fit_mixture(process, mixture, rng)
+    if fitted.elbo < state.fitted.elbo:
+        return state
     return State(map_, process, fitted, fitted.mixture)
 
 
