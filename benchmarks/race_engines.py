@@ -49,7 +49,8 @@ DEFAULT = (
     *("gmm", "ring", "gaussian2", "gaussian5", "gaussian10", "rosenbrock2", "rosenbrock4"),
     *("rosenbrock6", "at_a_bound", "student_t", "banana6", "banana10", "multisensory_exact"),
     *("neuronal", "funnel", "two_modes", "plateau", "skewed", "wave", "cross", "vee", "unequal"),
-    *("crescent", "lognormal", "contaminated", "split", "hyperbolic", "bent"),
+    *("crescent", "lognormal", "contaminated", "split", "hyperbolic", "bent", "skew_normal"),
+    "copula",
     *NOISY,
 )
 

@@ -115,7 +115,7 @@ def at_a_bound() -> BenchmarkProblem:
         np.array([m.pdf(grid) for m in marginals]),
         sample,
     )
-    return _in_unit_cube("at_a_bound", log_densities, sample, reference)
+    return in_unit_cube("at_a_bound", log_densities, sample, reference)
 
 
 def student_t(dimension: int = 3, degrees: float = 4.0) -> BenchmarkProblem:
@@ -423,7 +423,7 @@ def split() -> BenchmarkProblem:
         np.array([(low.pdf(grid) + high.pdf(grid)) / 2, *(m.pdf(grid) for m in others)]),
         sample,
     )
-    return _in_unit_cube("split", log_densities, sample, reference)
+    return in_unit_cube("split", log_densities, sample, reference)
 
 
 def known(
@@ -444,19 +444,20 @@ def unbounded(
     return BenchmarkProblem(name, names, log_densities, sample, 0.0, -box, box, reference=reference)
 
 
-def _in_unit_cube(
+def in_unit_cube(
     name: str, log_densities: Callable[[Array], Array], sample: Sampler, reference: Reference
 ) -> BenchmarkProblem:
+    d = reference.mean.size
     return BenchmarkProblem(
         name,
-        ("x1", "x2", "x3"),
+        tuple(f"x{index + 1}" for index in range(d)),
         log_densities,
         sample,
         0.0,
-        np.full(3, 0.1),
-        np.full(3, 0.9),
-        lower_bounds=np.zeros(3),
-        upper_bounds=np.ones(3),
+        np.full(d, 0.1),
+        np.full(d, 0.9),
+        lower_bounds=np.zeros(d),
+        upper_bounds=np.ones(d),
         reference=reference,
     )
 
