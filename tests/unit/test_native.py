@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
+from scipy.stats import norm
 
 from vbstack import Problem, RunStore, Screen, stack
 from vbstack.engine import Recorder, as_evaluations
@@ -337,6 +338,79 @@ def test_crossed_bars_are_turned_along_the_axes():
     assert turned.fitted.elbo > state.fitted.elbo
     assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
     assert moves.turned(turned, evaluated, rng) is turned
+
+
+def test_what_is_foreseen_of_a_value_is_what_the_process_without_it_predicts(process):
+    which = np.arange(12) % 3 == 0
+    expected = 0.0
+    for n in np.flatnonzero(which):
+        data = process.data
+        kept = np.arange(12) != n
+        rest = Data(data.inputs[kept], data.values[kept], data.noise[kept])
+        without = Process.condition(rest, process.hyperparameters)
+        mean, variance = without.predict(data.inputs[n : n + 1])
+        sd = np.sqrt(variance[0] + data.noise[n])
+        expected += norm(mean[0], sd).logpdf(data.values[n])
+    assert process.foreseen(which) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_round_bowl_is_guessed_from_a_few_values():
+    """In six dimensions, where ten values say nothing about any one of them."""
+    x = np.random.default_rng(2).uniform(-0.5, 0.5, (10, 6))
+    data = Data.of(x, -0.5 * np.square((x - x[3]) / 0.1).sum(axis=1))
+    guess = gp.bowl_guess(data)
+    np.testing.assert_allclose(np.exp(guess[14:]), 0.1, rtol=1e-9)
+    np.testing.assert_allclose(guess[8:14], x[3])
+    # A fit from there sees the bowl, and promises nothing far away.
+    far = np.full((1, 6), 2.0)
+    assert gp.fit(data, [guess], 50).predict(far)[0][0] < -1000
+
+
+def _turned_away(log_density, draws, rng):
+    """A state that knows these points, with axes at odds with the parameters' own."""
+    d = draws.shape[1]
+    problem = Problem(
+        log_density=log_density,
+        plausible_lower_bounds=np.full(d, -4.0),
+        plausible_upper_bounds=np.full(d, 4.0),
+    )
+    evaluated = states.Evaluated(Recorder(problem, 0, Journal()))
+    for point in draws:
+        evaluated.add(point)
+    box = space.unit_box(problem)
+    rotation = np.linalg.eigh(np.cov(draws.T))[1]
+    map_ = space.along(box, rotation, np.cov(box.forward(draws).T))
+    state = states.first_state(evaluated, map_, rng)
+    for iteration in (0, 1, 2):
+        state = states.refitted(state, evaluated, rng, False, iteration)
+    return state, evaluated
+
+
+def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
+    rng = np.random.default_rng(11)
+
+    def log_density(x):
+        z = np.array(x)
+        z[1] -= 0.6 * x[0] ** 2
+        return -0.5 * float(z @ z)
+
+    draws = 1.2 * rng.standard_normal((70, 5))
+    draws[:, 1] += 0.6 * draws[:, 0] ** 2
+    state, evaluated = _turned_away(log_density, draws, rng)
+    straight = moves.straightened(state, evaluated, rng)
+    np.testing.assert_array_equal(straight.map_.rotation, np.eye(5))
+    assert straight.map_.log_volume == pytest.approx(state.map_.log_volume)
+    assert straight.fitted.elbo > state.fitted.elbo
+    assert moves.straightened(straight, evaluated, rng) is straight
+
+
+def test_correlated_parameters_keep_the_axes_of_their_covariance():
+    rng = np.random.default_rng(12)
+    covariance = 0.9 + 0.1 * np.eye(5)
+    precision = np.linalg.inv(covariance)
+    draws = 1.2 * rng.multivariate_normal(np.zeros(5), covariance, 70)
+    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ precision @ x), draws, rng)
+    assert moves.straightened(state, evaluated, rng) is state
 
 
 def test_a_singular_kernel_is_met_with_more_noise():

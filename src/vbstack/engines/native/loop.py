@@ -180,10 +180,10 @@ def _checked(
         steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
         points = mixture.means[chosen] + steps
         mean, variance = process.predict(points)
-        for x in state.map_.inverse(points):
-            evaluated.add(x)
+        found = np.array([evaluated.add(x) for x in state.map_.inverse(points)])
+        found += state.map_.log_jacobian(points)
         data = evaluated.seen_from(state.map_)
-        misses = np.abs(data.values[len(data.values) - len(points) :] - mean)
+        misses = np.abs(gp.compressed(found, float(data.values.max()), mixture.dimension) - mean)
         noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
             return states.conditioned(state, data, rng), True
