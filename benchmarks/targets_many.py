@@ -164,7 +164,7 @@ def copula() -> BenchmarkProblem:
     def sample(n: int, rng: np.random.Generator) -> Array:
         return at(rng.standard_normal((n, d)) @ factor.T)
 
-    # Cov[x_i, x_j] = ∫∫ x_i(z) x_j(ρ z + √(1 − ρ²) v) φ(z) φ(v) − means, by Gauss and Hermite.
+    # E[x_i x_j] = ∫∫ x_i(z) x_j(ρ z + √(1 − ρ²) v) φ(z) φ(v), by Gauss and Hermite.
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     weights = weights / weights.sum()
     first = at(np.tile(nodes[:, None], d))
@@ -180,8 +180,9 @@ def copula() -> BenchmarkProblem:
 
 
 def _as_normal(marginal: Any, x: Array) -> Array:
-    """Φ⁻¹(F(x)), by the smaller tail."""
-    lower, upper = marginal.cdf(x), marginal.sf(x)
+    """Φ⁻¹(F(x)), by the smaller tail; at most 38 sds, where that is less than a number can be."""
+    least = np.finfo(float).smallest_subnormal
+    lower, upper = (np.maximum(tail(x), least) for tail in (marginal.cdf, marginal.sf))
     return np.where(lower < 0.5, stats.norm.ppf(lower), -stats.norm.ppf(upper))
 
 

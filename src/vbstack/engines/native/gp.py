@@ -270,12 +270,11 @@ def first_guess(data: Data) -> Array:
     return Priors.of(data).centres.copy()
 
 
-def gaussian_guess(data: Data, mean: Array, covariance: Array) -> Array:
+def gaussian_guess(data: Data, mean: Array, sds: Array) -> Array:
     """Hyperparameters to start from when the posterior is nearly Gaussian with these moments.
 
     The mean function is then the log density itself; the kernel has the little that remains.
     """
-    sds = np.sqrt(np.diag(covariance))
     return np.r_[np.log(2 * sds), 0.0, data.top, mean, np.log(sds)]
 
 
@@ -286,8 +285,8 @@ def bowl_guess(data: Data) -> Array:
     the depth below it, m = top − r²/(2ω²) suggests ω² = r²/(2y), of which the median is taken.
     """
     best = int(np.argmax(data.values))
-    others = np.arange(len(data.values)) != best
-    away = np.square(data.inputs[others] - data.inputs[best]).sum(axis=1)
-    depth = np.maximum(data.values[best] - data.values[others], 1e-3)
-    width = float(np.median(away / (2 * depth)))
-    return gaussian_guess(data, data.inputs[best], width * np.eye(data.inputs.shape[1]))
+    away = np.square(data.inputs - data.inputs[best]).sum(axis=1)
+    depth = np.maximum(data.values[best] - data.values, 1e-3)
+    others = away > 0
+    width = float(np.median(away[others] / (2 * depth[others]))) if others.any() else 1.0
+    return gaussian_guess(data, data.inputs[best], np.full(data.inputs.shape[1], np.sqrt(width)))

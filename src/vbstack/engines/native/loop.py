@@ -2,10 +2,11 @@
 
     repeat: evaluate a few points, some of them to doubt the mixture (acquisition) · refit the
             surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten or turn the
-            space if the evaluations are then likelier or the mixture worth more (moves)
+            space, or go back to the parameters' own axes, if the evaluations are then
+            likelier or better foreseen, or the mixture worth more (moves)
     until:  ELBO, its sd and the mean have settled
-    end:    up to fifty components, kept away from where the surrogate is uncertain (last_fit);
-            evaluations at those that it knows least
+    end:    own axes once more; up to fifty components, kept away from where the surrogate is
+            uncertain (last_fit); evaluations at those that it knows least
 
 A run only has to be right about the region it covers, and to know its own error: stacking chooses
 the weights. Everything is deterministic given the start and the seed.
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from vbstack.engine import Recorder
-from vbstack.engines.native import gp, moves, quadrature, space, states
+from vbstack.engines.native import gp, last_fit, moves, quadrature, space, states
 from vbstack.engines.native.acquisition import (
     Candidates,
     Way,
@@ -35,7 +36,6 @@ from vbstack.engines.native.acquisition import (
     worthy,
 )
 from vbstack.engines.native.gp import Process
-from vbstack.engines.native.last_fit import final
 from vbstack.engines.native.settings import MANY, Settings
 from vbstack.engines.native.states import Evaluated, State
 from vbstack.problem import Problem
@@ -44,7 +44,7 @@ from vbstack.surrogate import Surrogate
 
 Array = NDArray[np.float64]
 
-_WHITENING_PAUSE = 4  # iterations between two attempts at whitening
+_WHITENING_PAUSE = 4  # iterations between two attempts at another space
 _CALM = 2  # more evaluations that doubt the mixture, for every calm iteration
 _LOOKS = 4  # at most, at what the last fit made
 _MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
@@ -65,7 +65,7 @@ def run_native(
     with threadpool_limits(1):
         evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
         state, settled = _explore(problem, start, seed, evaluated, settings)
-        state = final(moves.straightened(state, evaluated, rng), settings, rng)
+        state = last_fit.final(moves.straightened(state, evaluated, rng), settings, rng)
         state, calm = _checked(state, evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
@@ -173,7 +173,8 @@ def _checked(
     the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
     """
     for _ in range(_LOOKS):
-        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(evaluated))
+        left = max(0, settings.max_fun_evals - len(evaluated))
+        count = min(settings.fun_evals_per_iter, left)
         mixture, process = state.fitted.mixture, state.process
         doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
         chosen = np.argsort(-mixture.weights * doubt)[:count]
@@ -187,7 +188,7 @@ def _checked(
         noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
             return states.conditioned(state, data, rng), True
-        state = final(states.relearned(state, data), settings, rng)
+        state = last_fit.final(states.relearned(state, data), settings, rng)
     return state, False
 
 

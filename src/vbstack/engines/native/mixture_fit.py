@@ -8,8 +8,8 @@ I and J are exact (`quadrature`); the entropy is a fixed-sample average over shi
 
 so the whole is smooth and L-BFGS applies. A long fit would learn its points: q sinks at them and
 rises between. So a fit is a row of short ones, each on new points, and the result the average of
-the later half. β > 0, in the last fit and after a lure (`states`), keeps components away from where
-the surrogate does not know (lower confidence bound).
+the later half. β > 0, in the last fit (`last_fit`) and against lures (`states`), keeps components
+away from where the surrogate does not know (lower confidence bound).
 """
 
 from __future__ import annotations
@@ -165,8 +165,8 @@ def fit(
     """The best mixture near `start`: the average of the later half of short fits.
 
     All work on steps from the start, in log weights, in means by the start's scales, and in log
-    scales, and share what they learn about the curvature. `finer` multiplies the points for the
-    entropy.
+    scales, and share what they learn about the curvature. `finer`, a power of two, multiplies the
+    points for the entropy.
     """
     lower, upper = _step_bounds(process, start)
     memory: Memory = deque(maxlen=_MEMORY)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from vbstack.engines.native import axes, gp, space, states
 from vbstack.engines.native.gaussian import best_gaussian
 from vbstack.engines.native.gp import Process
+from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.settings import MANY
 from vbstack.engines.native.states import Evaluated, State
 from vbstack.transform import Transform
@@ -21,7 +22,7 @@ from vbstack.transform import Transform
 Array = NDArray[np.float64]
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
-_LIKELIHOOD_GAIN = 2.0  # nats by which another space must explain the evaluations better
+_LIKELIHOOD_GAIN = 2.0  # nats by which evaluations must be likelier, or high ones better foreseen
 _DEPTH = 2.0  # nats per dimension below the best value, where mass may be
 _TURN_GAIN = 0.1  # nats that common axes must promise to the mixture
 _LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
@@ -45,13 +46,14 @@ def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -
     more (heavy tails), and a mixture may be worth less by one that foresees more.
     """
     d = state.process.dimension
-    if d <= MANY or (state.map_.rotation == np.eye(d)).all():
+    straight = (state.map_.rotation == np.eye(d)).all()
+    if d <= MANY or straight or state.fitted.elbo_sd > states.KNOWN:
         return state
     mean, covariance = state.fitted.mixture.moments()
     map_ = space.along(state.map_, np.eye(d), covariance)
     one = space.as_component(mean, covariance, state.map_, map_)
     data = evaluated.seen_from(map_)
-    nearly_gaussian = gp.gaussian_guess(data, one.means[0], np.diag(one.sds[0] ** 2))
+    nearly_gaussian = gp.gaussian_guess(data, one.means[0], one.sds[0])
     process = gp.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
     believed = state.process.believed()
     high = believed > believed.max() - _DEPTH * d
@@ -59,9 +61,8 @@ def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -
         return state
     mixture = space.moved(state.fitted.mixture, state.map_, map_)
     fitted = states.fit_mixture(process, mixture, rng)
-    if fitted.elbo < state.fitted.elbo:
-        return state
-    return State(map_, process, fitted, fitted.mixture)
+    better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
+    return _entered(state, map_, process, fitted) if better else state
 
 
 def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
@@ -83,7 +84,7 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     one = states.fit_mixture(process, space.as_component(mean, covariance, state.map_, map_), rng)
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
-    return State(map_, process, better, better.mixture)
+    return _entered(state, map_, process, better)
 
 
 def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
@@ -107,7 +108,16 @@ def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> Stat
     fitted = states.fit_mixture(process, space.moved(mixture, state.map_, map_), rng)
     likely = process.log_likelihood > state.process.log_likelihood - _LIKELIHOOD_LOSS
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
-    return State(map_, process, fitted, fitted.mixture) if likely and better else state
+    return _entered(state, map_, process, fitted) if likely and better else state
+
+
+def _entered(state: State, map_: Transform, process: Process, fitted: Fitted) -> State:
+    """The state in the other space. If the mixture there is only a guess, the one before is the
+    last that was known."""
+    known = fitted.mixture
+    if fitted.elbo_sd > states.KNOWN:
+        known = space.moved(state.fitted.mixture, state.map_, map_)
+    return State(map_, process, fitted, known)
 
 
 def _process_in(map_: Transform, state: State, evaluated: Evaluated) -> Process:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-MANY = 4  # dimensions; beyond, guesses far from the evaluations are wilder, and iterations shorter
+MANY = 4  # dimensions; beyond, little is known at first, and mass is where no point is worth much
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Settings:
     max_iter: int = 1000
     final_components: int = 50
     penalty: float = 1.0  # β of the last fit
-    whitenings: int = 10
+    whitenings: int = 10  # and other changes of the space, at most
 
     @classmethod
     def of(cls, options: Mapping[str, Any], dimension: int, noisy: bool = False) -> Settings:

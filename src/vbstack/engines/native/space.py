@@ -1,4 +1,4 @@
-"""The run's space: the plausible box scaled to unit width, and later whitened by the mixture."""
+"""The run's space: the plausible box scaled to unit width, and later whitened or turned."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
 _LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
-_KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
+KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
 _NOTHING = 1e-4  # weight of a component that only keeps others from being split
 _WARY = 1.0  # β while exploring, where the surrogate may only guess
 LAST_DRAWS = 256  # per component, for the ELBO that a run reports
@@ -74,14 +74,18 @@ class Evaluated:
 
 
 def first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
+    """The state after the first evaluations."""
     data = evaluated.seen_from(map_)
     process = gp.fit(data, _first_guesses(data), 50)
     return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
 
 
 def _first_guesses(data: Data) -> list[Array]:
-    """Where to start while little is known. In many dimensions the kernel alone would explain a few
-    values, promise as much far away from them, and lead the run there."""
+    """The hyperparameters to start from while little is known.
+
+    In many dimensions the kernel alone would explain a few values, promise as much far away from
+    them, and lead the run there; so there is a bowl as well.
+    """
     guesses = [gp.first_guess(data)]
     return [*guesses, gp.bowl_guess(data)] if data.inputs.shape[1] > MANY else guesses
 
@@ -96,6 +100,7 @@ def _at_the_top(process: Process) -> Mixture:
 def fit_mixture(
     process: Process, start: Mixture, rng: np.random.Generator, penalty: float = 0.0
 ) -> Fitted:
+    """A short fit from `start`, without dead components."""
     mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
     mixture = growth.without(mixture, mixture.weights < _NOTHING)
     return mixture_fit.evaluated(process, mixture, rng)
@@ -112,7 +117,8 @@ def refitted(
     elif iteration % 5 == 0:
         starts.append(gp.first_guess(data))
     if not warming and iteration % 5 in (0, 3):
-        starts.append(gp.gaussian_guess(data, *state.fitted.mixture.moments()))
+        mean, covariance = state.fitted.mixture.moments()
+        starts.append(gp.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
     process = gp.fit(data, starts, 30)
     wary = _WARY if warming and process.dimension > MANY else 0.0
     fitted = fit_mixture(process, state.fitted.mixture, rng, wary)
@@ -121,10 +127,10 @@ def refitted(
         fitted = max(fitted, again, key=lambda fit: fit.elbo - wary * fit.elbo_sd)
     if not warming and state.known is not None:
         fitted = _called_back(process, fitted, state, state.known, rng)
-    if not warming and fitted.elbo_sd < _KNOWN and iteration % 2 == 0:
+    if not warming and fitted.elbo_sd < KNOWN and iteration % 2 == 0:
         fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
     return State(
-        state.map_, process, fitted, fitted.mixture if fitted.elbo_sd < _KNOWN else state.known
+        state.map_, process, fitted, fitted.mixture if fitted.elbo_sd < KNOWN else state.known
     )
 
 
@@ -137,11 +143,11 @@ def _called_back(
     outweighs that too, it stays there for an iteration: the evaluations then show what is there,
     and the next fit starts from the known mixture as well.
     """
-    lured = state.fitted.elbo_sd > _KNOWN
-    if fitted.elbo_sd < _KNOWN and not lured:
+    lured = state.fitted.elbo_sd > KNOWN
+    if fitted.elbo_sd < KNOWN and not lured:
         return fitted
     back = fit_mixture(process, known, rng, penalty=_WARY)
-    if back.elbo_sd < _KNOWN and (fitted.elbo_sd > _KNOWN or back.elbo > fitted.elbo):
+    if back.elbo_sd < KNOWN and (fitted.elbo_sd > KNOWN or back.elbo > fitted.elbo):
         return back
     return fitted
 
