@@ -404,6 +404,49 @@ def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
     assert moves.straightened(straight, evaluated, rng) is straight
 
 
+def test_own_axes_are_left_where_the_mixture_is_worth_less(monkeypatch):
+    """However well the surrogate foresees there."""
+    rng = np.random.default_rng(11)
+    draws = 1.2 * rng.standard_normal((70, 5))
+    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ x), draws, rng)
+    proud = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo + 1))
+    monkeypatch.setattr(moves, "_LIKELIHOOD_GAIN", -np.inf)
+    assert moves.straightened(proud, evaluated, rng) is proud
+    modest = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo - 1))
+    assert moves.straightened(modest, evaluated, rng) is not modest
+    lost = replace(modest, fitted=replace(modest.fitted, elbo_sd=2.0))
+    assert moves.straightened(lost, evaluated, rng) is lost
+
+
+def test_a_guess_in_another_space_is_not_what_is_known():
+    rng = np.random.default_rng(11)
+    state, _ = _turned_away(lambda x: -0.5 * float(x @ x), rng.standard_normal((40, 5)), rng)
+    map_ = space.along(state.map_, np.eye(5), state.fitted.mixture.moments()[1])
+    there = space.moved(state.fitted.mixture, state.map_, map_)
+    other = replace(state.fitted, mixture=Mixture(there.weights, there.means + 1, there.sds))
+    sure = moves._entered(state, map_, state.process, replace(other, elbo_sd=0.5))
+    assert sure.known is other.mixture
+    guess = moves._entered(state, map_, state.process, replace(other, elbo_sd=5.0))
+    np.testing.assert_array_equal(guess.known.means, there.means)
+
+
+def test_finer_fits_are_nearer_to_the_best_mixture():
+    """Fifty components for a Gaussian in six dimensions, which the surrogate knows."""
+    rng = np.random.default_rng(6)
+    x = 1.3 * rng.standard_normal((150, 6))
+    values = -0.5 * np.square(x).sum(axis=1)
+    process = Process.condition(
+        Data.of(x, values), np.r_[np.full(6, 2.0), 0.0, 0.0, np.zeros(6), np.zeros(6)]
+    )
+    start = growth.split(Mixture(np.ones(1), np.zeros((1, 6)), np.full((1, 6), 0.8)), 50, rng)
+    worth = {}
+    for finer in (1, 8):
+        fitted = mixture_fit.fit(process, start, rng, rounds=5, finer=finer)
+        worth[finer] = mixture_fit.evaluated(process, fitted, rng, 256).elbo
+    best = 0.5 * 6 * np.log(2 * np.pi)
+    assert worth[1] + 0.01 < worth[8] < best + 0.01
+
+
 def test_correlated_parameters_keep_the_axes_of_their_covariance():
     rng = np.random.default_rng(12)
     covariance = 0.9 + 0.1 * np.eye(5)
