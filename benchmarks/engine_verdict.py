@@ -46,6 +46,9 @@ def verdict(results: dict[str, dict[str, Row]]) -> list[str]:
     lines.append(f"{len(exact)} exact problems; native takes more evaluations on {more}")
     lines.append(f"pooled stacks: worse beyond the intervals on {far}")
     lines.append(f"pooled stacks: a median of MMTV, GsKL or true ELBO worse on {near}")
+    covered = {name: ours["covered"] for name, (ours, _) in pairs.items()}
+    short = [f"{name} {share:.0%}" for name, share in covered.items() if share < 0.9] or ["none"]
+    lines.append(f"native: 2 √J covers fewer than 90 % of the errors of I_k on {', '.join(short)}")
     for place, engine in enumerate(("native", "pyvbmc")):
         runs, passing, within = (
             sum(pair[place][key] for pair in exact) for key in ("runs", "passing", "elbo_within")
