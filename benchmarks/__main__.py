@@ -17,7 +17,7 @@ from benchmarks.figures import write_figures
 from benchmarks.make_runs import ARCHIVES, extend
 from benchmarks.problems import benchmark_of
 from benchmarks.tables import write_tables
-from vbstack.store import RunStore
+from vbstack.runs.store import RunStore
 
 RUNTIME_SUBSETS = 5
 

@@ -18,7 +18,7 @@ from benchmarks.protocol import Case, filtered, rounded, target_of, truth_of
 from benchmarks.record import BenchmarkProblem
 from benchmarks.samplers import ensemble_mcmc, nested_sampling, noisy_values
 from vbstack import Link
-from vbstack.transform import PROBIT, UNBOUNDED
+from vbstack.runs.transform import PROBIT, UNBOUNDED
 
 REPEATS = 5
 RUNS_OF_BUDGET = 10

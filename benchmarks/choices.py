@@ -19,10 +19,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.make_runs import archive
 from benchmarks.race_stacking import RESULTS, machine
 from vbstack import Mixture, load_runs
-from vbstack.channel import Channel, Sample
-from vbstack.entropy import fresh_elbos
-from vbstack.solver import bound, maximise
-from vbstack.weights import Target
+from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.solver import bound, maximise
+from vbstack.stacking.weights import Target
 
 Array = NDArray[np.float64]
 PROBLEMS = ("ring", "gmm", "banana6", "banana10")

@@ -18,10 +18,10 @@ from threadpoolctl import threadpool_limits
 from benchmarks.make_runs import archive
 from benchmarks.race_stacking import RESULTS, machine
 from vbstack import Mixture, load_runs, stack
-from vbstack.channel import Sample
-from vbstack.entropy import fresh_elbos
-from vbstack.solver import maximise
-from vbstack.weights import Target
+from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.sample_problem import Sample
+from vbstack.stacking.solver import maximise
+from vbstack.stacking.weights import Target
 
 PROBLEMS = ("banana6", "banana10")
 

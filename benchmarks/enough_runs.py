@@ -21,7 +21,7 @@ from benchmarks.make_runs import archive
 from benchmarks.problems import PROBLEMS
 from benchmarks.race_stacking import RESULTS, machine
 from vbstack import load_runs, stack
-from vbstack.diagnostics import FEWEST, TOLERANCE, diagnostics
+from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
 
 SIZES = (3, 5, 7, 10, 15, 20)
 TOO_MUCH = 0.1  # nats missing

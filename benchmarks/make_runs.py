@@ -18,8 +18,8 @@ import numpy as np
 
 from benchmarks.problems import PROBLEMS
 from vbstack import Problem, Run, launch, load_runs, save_runs
-from vbstack.store import RunStore
-from vbstack.worker import run_seed
+from vbstack.launching.worker import run_seed
+from vbstack.runs.store import RunStore
 
 ARCHIVES = Path(__file__).parent / "archives"
 SEED = 2025

@@ -17,8 +17,8 @@ from scipy.ndimage import gaussian_filter1d
 from benchmarks.priors import Array
 from benchmarks.reference import Reference
 from vbstack import Mixture, StackedPosterior
-from vbstack.moments import mixture_moments
-from vbstack.transform import Link
+from vbstack.runs.transform import Link
+from vbstack.stacking.moments import mixture_moments
 
 MESH = 4096
 _LOG_2PI = float(np.log(2 * np.pi))

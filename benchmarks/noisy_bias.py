@@ -24,13 +24,13 @@ from benchmarks.race_engines import passing, true_elbo
 from benchmarks.race_stacking import machine
 from benchmarks.record import BenchmarkProblem
 from vbstack import Run, Screen, load_runs, stack
-from vbstack.engine import Recorder
 from vbstack.engines.native import loop
 from vbstack.engines.native.acquisition import Way, tempered, typical, worthy
 from vbstack.engines.native.settings import Settings
-from vbstack.journal import Journal
-from vbstack.launch import starting_points
-from vbstack.worker import run_seed
+from vbstack.engines.recorder import Recorder
+from vbstack.launching.launcher import starting_points
+from vbstack.launching.worker import run_seed
+from vbstack.runs.journal import Journal
 
 RESULTS = Path(__file__).parent / "results"
 SEED, RUNS = 77, 20

@@ -34,8 +34,8 @@ from benchmarks.pooling_variants import VARIANTS
 from benchmarks.problems import PROBLEMS
 from benchmarks.race_stacking import PeakMemory, machine
 from vbstack import Mixture, Run, RunStore, StackedPosterior, load_runs, pool, screen, stack
-from vbstack.pool import gather
-from vbstack.weights import Target, optimise
+from vbstack.stacking.pooling import gather
+from vbstack.stacking.weights import Target, optimise
 
 Array = NDArray[np.float64]
 Row = dict[str, Any]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from vbstack import Mixture, Run, pool
-from vbstack.pool import Data, gather, near_the_top
-from vbstack.quadrature import Prior, Process, condition, priors_of
+from vbstack.gaussian_process.low_rank import Prior, Process, condition, priors_of
+from vbstack.stacking.pooling import Data, gather, near_the_top
 
 Array = NDArray[np.float64]
 

@@ -15,19 +15,18 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import vbstack.solver
-import vbstack.weights
 from benchmarks.make_runs import archive
 from benchmarks.race_stacking import RESULTS, machine
 from vbstack import load_runs, stack
-from vbstack.channel import Sample
+from vbstack.stacking import solver, weights
+from vbstack.stacking.sample_problem import Sample
 
 PHASES = {
     "draws and component densities": (Sample, "draw"),
-    "gradients": (vbstack.solver, "_evaluate"),
-    "bound (linear programme)": (vbstack.solver, "bound"),
-    "fresh draws": (vbstack.weights, "fresh_elbos"),
-    "bracket": (vbstack.weights, "bracket"),
+    "gradients": (solver, "_evaluate"),
+    "bound (linear programme)": (solver, "bound"),
+    "fresh draws": (weights, "fresh_elbos"),
+    "bracket": (weights, "bracket"),
 }
 
 

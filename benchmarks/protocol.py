@@ -22,7 +22,7 @@ from benchmarks.problems import benchmark_of
 from benchmarks.record import BenchmarkProblem
 from benchmarks.reference import Reference
 from vbstack import Mixture, Run, StackedPosterior, load_runs, screen, stack
-from vbstack.pool import why_not_pool
+from vbstack.stacking.pooling import why_not_pool
 
 SIZES = (1, 2, 4, 6, 10, 14, 20, 30, 40)
 SUBSETS = 20

@@ -32,9 +32,9 @@ import numpy as np
 from benchmarks.make_runs import SEED
 from benchmarks.problems import PROBLEMS
 from vbstack import fit
-from vbstack.journal import Entry, Journal
-from vbstack.launch import starting_points
-from vbstack.worker import Task, perform, run_seed
+from vbstack.launching.launcher import starting_points
+from vbstack.launching.worker import Task, perform, run_seed
+from vbstack.runs.journal import Entry, Journal
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -31,11 +31,11 @@ from benchmarks.problems import PROBLEMS
 from benchmarks.race_stacking import machine
 from benchmarks.record import BenchmarkProblem
 from vbstack import Run, StackedPosterior, TooFewRuns, load_runs, screen, stack
-from vbstack.engine import Recorder
 from vbstack.engines import engine_named
-from vbstack.journal import Journal
-from vbstack.launch import starting_points
-from vbstack.worker import run_seed
+from vbstack.engines.recorder import Recorder
+from vbstack.launching.launcher import starting_points
+from vbstack.launching.worker import run_seed
+from vbstack.runs.journal import Journal
 
 RESULTS = Path(__file__).parent / "results"
 DRAWS = 20_000

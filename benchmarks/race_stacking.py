@@ -31,7 +31,7 @@ from benchmarks.make_runs import archive
 from benchmarks.peers import to_variational_posterior
 from benchmarks.problems import PROBLEMS
 from vbstack import Mixture, Run, load_runs, stack
-from vbstack.entropy import fresh_elbos
+from vbstack.stacking.elbo import fresh_elbos
 
 RESULTS = Path(__file__).parent / "results"
 SCORING_DRAWS = 200

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.files import read_file, write_file
+from vbstack.runs.files import read_file, write_file
 
 Array = NDArray[np.float64]
 

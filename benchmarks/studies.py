@@ -22,7 +22,7 @@ from benchmarks.make_runs import ARCHIVES
 from benchmarks.protocol import Case
 from benchmarks.race_stacking import machine
 from vbstack import Run, stack
-from vbstack.pool import why_not_pool
+from vbstack.stacking.pooling import why_not_pool
 
 RESULTS = Path(__file__).parent / "results" / "paper"
 PROBLEMS = ("gmm", "ring", "gmm_noisy", "ring_noisy", "multisensory", "neuronal")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbstack import Run, StackedPosterior, Transform, stack
-from vbstack.mixture import Mixture
+from vbstack.stacking.mixture import Mixture
 
 
 def identity(dimension: int) -> Transform:

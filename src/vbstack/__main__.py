@@ -1,6 +1,6 @@
 """`python -m vbstack`."""
 
-from vbstack.cli import main
+from vbstack.cli.commands import main
 
 if __name__ == "__main__":
     main()

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.evidence import Evidence
-from vbstack.mixture import Mixture
+from vbstack.assembly import stack
 from vbstack.posterior import StackedPosterior
-from vbstack.run import Run
-from vbstack.screen import Screen, screen
-from vbstack.stack import stack
+from vbstack.runs.run import Run
+from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.screening import Screen, screen
 
 Array = NDArray[np.float64]
 

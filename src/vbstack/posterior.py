@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import minimize
 
-from vbstack import export
-from vbstack.evidence import Evidence
-from vbstack.files import FileError, pack_runs, read_file, unpack_runs, write_file
-from vbstack.mixture import Mixture
-from vbstack.moments import mixture_moments
-from vbstack.run import Run
-from vbstack.screen import Dropped
-from vbstack.weights import WeightSolution
+from vbstack.output import export
+from vbstack.runs.files import FileError, pack_runs, read_file, unpack_runs, write_file
+from vbstack.runs.run import Run
+from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.moments import mixture_moments
+from vbstack.stacking.screening import Dropped
+from vbstack.stacking.weights import WeightSolution
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -220,7 +220,7 @@ class StackedPosterior:
 
     def report(self, path: str | os.PathLike[str], **settings: Any) -> Path:
         """Write one self-contained HTML file about this stack (settings: see `write_report`)."""
-        from vbstack.report import write_report
+        from vbstack.output.report import write_report
 
         return write_report(self, path, **settings)
 

@@ -6,8 +6,8 @@ import pytest
 from benchmarks.make_runs import ARCHIVES, SEED, archive
 from benchmarks.problems import PROBLEMS
 from vbstack import load_runs, stack
-from vbstack.diagnostics import diagnostics, expected_gain
-from vbstack.worker import run_seed
+from vbstack.analysis.diagnosis import diagnostics, expected_gain
+from vbstack.launching.worker import run_seed
 
 
 @pytest.mark.parametrize("problem", ["gmm", "ring"])

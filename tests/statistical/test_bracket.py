@@ -3,10 +3,10 @@
 import numpy as np
 
 from tests.synthetic import random_mixture
-from vbstack.channel import Sample
-from vbstack.entropy import fresh_elbos
-from vbstack.solver import maximise
-from vbstack.weights import Target, optimise
+from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.sample_problem import Sample
+from vbstack.stacking.solver import maximise
+from vbstack.stacking.weights import Target, optimise
 
 TRIALS = 40
 

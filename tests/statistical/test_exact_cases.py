@@ -8,7 +8,7 @@ from scipy.special import logsumexp, softmax
 
 from tests.synthetic import gaussian_entropy, make_run, random_run
 from vbstack import Mixture, Screen, Transform, stack
-from vbstack.entropy import fresh_elbos
+from vbstack.stacking.elbo import fresh_elbos
 
 
 def test_identical_runs_give_the_runs_own_elbo():

@@ -15,7 +15,7 @@ import pytest
 import typer
 
 import vbstack
-from vbstack.cli import app
+from vbstack.cli.commands import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -112,7 +112,7 @@ def test_a_journal_that_does_not_fit_is_used_as_known_evaluations(tmp_path, expe
         expected[1].evaluations.sds[:6],
         strict=True,
     ):
-        from vbstack.journal import Entry
+        from vbstack.runs.journal import Entry
 
         journal.append(Entry(tuple(x), float(value), float(sd), 0.0))
     journal.close()

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import norm
 
 from tests.synthetic import make_run, random_run
-from tests.unit.test_mixture import posterior as pyvbmc_posterior
+from tests.unit.stacking.test_mixture import posterior as pyvbmc_posterior
 from vbstack import Run, StackedPosterior, Transform, stack
 
 

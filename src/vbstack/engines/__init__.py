@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vbstack.engine import Engine
+    from vbstack.engines.recorder import Engine
     from vbstack.problem import Problem
 
 ENGINES = ("pyvbmc", "native")

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbstack.engine import Recorder, as_evaluations
+from vbstack.engines.recorder import Recorder, as_evaluations
 from vbstack.problem import Problem
-from vbstack.run import Evaluations, Run
-from vbstack.surrogate import Surrogate
-from vbstack.transform import Transform
+from vbstack.runs.run import Evaluations, Run
+from vbstack.runs.surrogate import Surrogate
+from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
 

@@ -30,10 +30,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.gp import JITTER, Process, kernel_between
 from vbstack.engines.native.mixture_fit import Fitted, Mixture
 from vbstack.engines.native.space import within_reach
-from vbstack.transform import Transform
+from vbstack.gaussian_process.dense import JITTER, Process, kernel_between
+from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
 Way = Callable[["Candidates", Process, Mixture, np.random.Generator], Array]

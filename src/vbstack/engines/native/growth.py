@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.gp import Process
 from vbstack.engines.native.mixture_fit import (
     LOG_2PI,
     Fitted,
@@ -15,7 +14,8 @@ from vbstack.engines.native.mixture_fit import (
     log_components,
     normal_points,
 )
-from vbstack.engines.native.quadrature import integrals, variances
+from vbstack.gaussian_process.dense import Process
+from vbstack.gaussian_process.integrals import integrals, variances
 
 Array = NDArray[np.float64]
 

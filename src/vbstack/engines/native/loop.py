@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from vbstack.engine import Recorder
-from vbstack.engines.native import gp, last_fit, moves, quadrature, space, states
+from vbstack.engines.native import change_of_space, final_fit, iteration, space
 from vbstack.engines.native.acquisition import (
     Candidates,
     Way,
@@ -35,12 +34,14 @@ from vbstack.engines.native.acquisition import (
     typical,
     worthy,
 )
-from vbstack.engines.native.gp import Process
+from vbstack.engines.native.iteration import Evaluated, State
 from vbstack.engines.native.settings import MANY, Settings
-from vbstack.engines.native.states import Evaluated, State
+from vbstack.engines.recorder import Recorder
+from vbstack.gaussian_process import dense, integrals
+from vbstack.gaussian_process.dense import Process
 from vbstack.problem import Problem
-from vbstack.run import Run
-from vbstack.surrogate import Surrogate
+from vbstack.runs.run import Run
+from vbstack.runs.surrogate import Surrogate
 
 Array = NDArray[np.float64]
 
@@ -65,7 +66,7 @@ def run_native(
     with threadpool_limits(1):
         evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
         state, settled = _explore(problem, start, seed, evaluated, settings)
-        state = last_fit.final(moves.straightened(state, evaluated, rng), settings, rng)
+        state = final_fit.final(change_of_space.straightened(state, evaluated, rng), settings, rng)
         state, calm = _checked(state, evaluated, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
@@ -73,9 +74,9 @@ def run_native(
         means=mixture.means,
         sds=mixture.sds,
         transform=state.map_,
-        log_joint=quadrature.integrals(process, mixture.means, mixture.sds)[0][None],
+        log_joint=integrals.integrals(process, mixture.means, mixture.sds)[0][None],
         log_joint_covariance=misfit
-        * quadrature.covariance(process, mixture.means, mixture.sds)[None],
+        * integrals.covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
         elbo_sd=float(np.sqrt(misfit)) * state.fitted.elbo_sd,
         converged=settled and calm,
@@ -109,18 +110,18 @@ def _explore(
     )
     best: list[float] = []
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
-    state = states.first_state(evaluated, map_, rng)
+    state = iteration.first_state(evaluated, map_, rng)
     while len(evaluated) < settings.max_fun_evals and len(history) < settings.max_iter:
         count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(evaluated))
         _evaluate_more(state, evaluated, rng, _ways(problem, history, count, settings))
         best.append(float(evaluated.seen_from(state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
-        state = states.refitted(state, evaluated, rng, warming, len(history))
+        state = iteration.refitted(state, evaluated, rng, warming, len(history))
         due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < 1.0
         if not warming and due and whitenings < settings.whitenings:
             tried, before = len(history), state
-            state = moves.moved(state, evaluated, rng)
+            state = change_of_space.moved(state, evaluated, rng)
             whitenings += state is not before
         history.append(state)
         if not warming and _settled(history, settings):
@@ -158,7 +159,7 @@ def _evaluate_more(
         seen += float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
-            value = float(gp.compressed(np.array(seen), top, point.size))
+            value = float(dense.compressed(np.array(seen), top, point.size))
             candidates = candidates.including(process, point, value, evaluated.sds[-1])
             process = process.including(point, value, evaluated.sds[-1])
 
@@ -176,7 +177,7 @@ def _checked(
         left = max(0, settings.max_fun_evals - len(evaluated))
         count = min(settings.fun_evals_per_iter, left)
         mixture, process = state.fitted.mixture, state.process
-        doubt = np.sqrt(quadrature.variances(process, mixture.means, mixture.sds)[0])
+        doubt = np.sqrt(integrals.variances(process, mixture.means, mixture.sds)[0])
         chosen = np.argsort(-mixture.weights * doubt)[:count]
         steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
         points = mixture.means[chosen] + steps
@@ -184,11 +185,11 @@ def _checked(
         found = np.array([evaluated.add(x) for x in state.map_.inverse(points)])
         found += state.map_.log_jacobian(points)
         data = evaluated.seen_from(state.map_)
-        misses = np.abs(gp.compressed(found, float(data.values.max()), mixture.dimension) - mean)
+        misses = np.abs(dense.compressed(found, float(data.values.max()), mixture.dimension) - mean)
         noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
-            return states.conditioned(state, data, rng), True
-        state = last_fit.final(states.relearned(state, data), settings, rng)
+            return iteration.conditioned(state, data, rng), True
+        state = final_fit.final(iteration.relearned(state, data), settings, rng)
     return state, False
 
 

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from vbstack.engines.native.gp import Process
-from vbstack.engines.native.quadrature import covariance, integrals, variances
-from vbstack.lbfgs import Memory, climb
+from vbstack.gaussian_process.dense import Process
+from vbstack.gaussian_process.integrals import covariance, integrals, variances
+from vbstack.numerics.lbfgs import Memory, climb
 
 Array = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vbstack.engines.native.mixture_fit import Mixture
 from vbstack.problem import Problem
-from vbstack.transform import PROBIT, UNBOUNDED, Link, Transform
+from vbstack.runs.transform import PROBIT, UNBOUNDED, Link, Transform
 
 Array = NDArray[np.float64]
 

@@ -1,0 +1,1 @@
+"""What a stack says about its runs, and about other models."""

@@ -1,0 +1,268 @@
+"""`diagnostics()`: did the runs agree, did they find everything, are they enough?
+
+Nothing here evaluates the model. Leave-one-out gains and the learning curve value subsets of the
+runs (`subsets`); what was found by whom comes from the same draws (`coverage`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.analysis.coverage import Coverage, coverage
+from vbstack.analysis.subsets import LearningCurve, Subsets, learning_curve, leave_one_out_gains
+from vbstack.assembly import stack
+from vbstack.posterior import StackedPosterior
+from vbstack.runs.run import Run
+from vbstack.stacking.elbo import perplexity
+from vbstack.stacking.sample_problem import Channel
+from vbstack.stacking.weights import CERTIFIED
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks.enough_runs`
+FEWEST = 8  # runs; the same
+NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
+
+
+@dataclass(frozen=True)
+class RunDiagnostics:
+    """One run that was given to `stack`.
+
+    Attributes
+    ----------
+    index : int
+        Its place among the runs given.
+    dropped : str
+        Why it was left out; empty when it was stacked. Then the rest is None or zero.
+    elbo, elbo_sd : float or None
+        Its own ELBO.
+    weight : float
+        Its share of the stack.
+    gain : float
+        Nats that the headline ELBO loses without it, weights solved again.
+    covered, alone : float
+        Share of posterior mass that it covers, and that only it covers.
+    """
+
+    index: int
+    dropped: str
+    elbo: float | None = None
+    elbo_sd: float | None = None
+    weight: float = 0.0
+    gain: float = 0.0
+    covered: float = 0.0
+    alone: float = 0.0
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """What can be known about a stack from its runs alone.
+
+    Attributes
+    ----------
+    runs : tuple of RunDiagnostics
+        Every run that was given, in order, dropped ones too.
+    coverage : Coverage
+        Which run found what; the overlap of runs.
+    expected_gain, largest_gain : float
+        Mean and largest leave-one-run-out gain in nats: the mean estimates what one more run would
+        bring. Infinite with a single run, which cannot be left out.
+    effective_runs, effective_components : float
+        exp of the entropy of the weights.
+    noise_share : float or None
+        For noisy problems whose evaluations were not pooled: how much of the scatter of the
+        components' gains, by which weights are given, is the error of their log-joints; 0 to 1.
+    learning_curve : LearningCurve
+    enough : bool
+        Whether more runs are unlikely to change the result (the rule of `enough_runs`).
+    verdict : str
+        The same in words, with what it rests on.
+    warnings : tuple of str
+        What to worry about, in words.
+    """
+
+    runs: tuple[RunDiagnostics, ...]
+    coverage: Coverage
+    expected_gain: float
+    largest_gain: float
+    effective_runs: float
+    effective_components: float
+    noise_share: float | None
+    learning_curve: LearningCurve
+    enough: bool
+    verdict: str
+    warnings: tuple[str, ...]
+
+    @property
+    def more_runs_needed(self) -> bool:
+        """The opposite of `enough`."""
+        return not self.enough
+
+    @property
+    def single_run_mass(self) -> float:
+        """Share of posterior mass that exactly one run covers."""
+        return self.coverage.by_one
+
+    def summary(self) -> str:
+        """The verdict and every warning, a line each."""
+        return "\n".join([self.verdict, *(f"Warning: {text}" for text in self.warnings)])
+
+
+def diagnostics(
+    posterior: StackedPosterior, *, tolerance: float = TOLERANCE, seed: int = 0
+) -> Diagnostics:
+    """What the runs of a stack say about it: agreement, coverage, and whether they are enough.
+
+    Parameters
+    ----------
+    tolerance : float
+        Nats, and share of mass, that no single run may be responsible for (see `enough_runs`).
+    seed : int
+        Of the draws and of the subsets on the learning curve.
+    """
+    subsets = Subsets.of(posterior, seed)
+    found = coverage(posterior.runs, subsets.mixture, posterior.weights, subsets.sample)
+    gains = leave_one_out_gains(subsets)
+    own_noise = posterior.evidence.noisy and posterior.link_log_joint is None
+    noise = _noise_share(posterior, subsets) if own_noise else None
+    noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
+    enough, verdict = enough_runs(gains, found.by_one, tolerance, noise_sd)
+    return Diagnostics(
+        runs=_run_diagnostics(posterior, found, gains),
+        coverage=found,
+        expected_gain=float(gains.mean()),
+        largest_gain=float(gains.max()),
+        effective_runs=perplexity(posterior.run_weights),
+        effective_components=perplexity(posterior.weights),
+        noise_share=noise,
+        learning_curve=learning_curve(subsets, seed),
+        enough=enough,
+        verdict=verdict,
+        warnings=tuple(_warnings(posterior, found, noise)),
+    )
+
+
+def enough_runs(
+    gains: Array, by_one: float, tolerance: float = TOLERANCE, noise_sd: float = 0.0
+) -> tuple[bool, str]:
+    """Whether M runs are enough, and why in words.
+
+    They are when nothing rests on a single run: there are at least eight; without any one of them
+    the stacked ELBO falls by less than the tolerance (or, with a noisy log density, than its own
+    sd, if that is larger); and the share of posterior mass that only one run covers is below the
+    tolerance too. What one run alone found, others like it may still be missing; the
+    mean gain alone hides that (`python -m benchmarks.enough_runs`). No rule sees a region that
+    every run missed: one that a run finds with probability f is missed by M with (1 − f)^M, which
+    is why there is a smallest M.
+    """
+    count, largest = gains.size, float(gains.max())
+    unseen = (
+        f"a region that one run in {_odds(count)} finds is missed by all {count} in 5 % of cases"
+    )
+    if count < FEWEST:
+        return False, (
+            f"More runs are needed: {_runs(count)} cannot tell what all of them missed ({unseen}); "
+            f"stack at least {FEWEST}."
+        )
+    limit = max(tolerance, noise_sd)
+    if largest >= limit or by_one >= tolerance:
+        return False, (
+            f"More runs are needed: one run alone is worth {largest:.3f} nats (should be below "
+            f"{limit:.3g}), and {by_one:.1%} of the posterior mass was found by one run only "
+            f"(should be below {tolerance:.1%})."
+        )
+    return True, (
+        f"Enough runs: no run alone is worth more than {max(0.0, largest):.3f} nats, and "
+        f"{by_one:.1%} of the posterior mass was found by one run only. Stacking cannot recover "
+        f"what every run missed: {unseen}."
+    )
+
+
+def expected_gain(runs: Sequence[Run], **stacking: Any) -> float:
+    """What one more run would bring: the mean of ELBO(all) − ELBO(all but m), in nats.
+
+    With a single run nothing can be left out; then nothing is known, and the gain is infinite.
+    """
+    return float(leave_one_out_gains(Subsets.of(stack(runs, **stacking))).mean())
+
+
+def _odds(count: int) -> str:
+    """1/f with (1 − f)^M = 0.05."""
+    return f"{1 / (1 - 0.05 ** (1 / count)):.1f}"
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
+
+
+def _run_diagnostics(
+    posterior: StackedPosterior, found: Coverage, gains: Array
+) -> tuple[RunDiagnostics, ...]:
+    dropped = [RunDiagnostics(d.index, d.reason) for d in posterior.dropped]
+    columns = (posterior.run_weights, gains, found.covered, found.alone)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    stacked = [
+        RunDiagnostics(index, "", run.elbo, run.elbo_sd, *row)
+        for index, run, row in zip(posterior.kept, posterior.runs, numbers, strict=True)
+    ]
+    return tuple(sorted(dropped + stacked, key=lambda one: one.index))
+
+
+def _noise_share(posterior: StackedPosterior, subsets: Subsets) -> float:
+    """Mean variance of I_j over the variance of g_j = I_j − E_j[log q], q the naive stack.
+
+    Were every I_j exact and q right, g_j would be the log evidence for every component; weights are
+    given by its differences.
+    """
+    mixture = subsets.mixture
+    w = mixture.naive_weights
+    g = Channel.from_sample(subsets.sample, mixture.reward).gradient(w)
+    error = np.concatenate([np.diag(run.expected_log_joint_covariance) for run in posterior.runs])
+    scatter = float(w @ np.square(g - w @ g))
+    return min(1.0, float(w @ error) / scatter) if scatter > 0 else 1.0
+
+
+def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None) -> Iterator[str]:
+    """What to worry about, in words; runs are called by their place among those given."""
+    for index, weight, alone in zip(
+        posterior.kept, posterior.run_weights, found.alone, strict=True
+    ):
+        if alone >= NOTABLE and len(posterior.runs) > 1:
+            yield (
+                f"run {index} holds {weight:.0%} of the stack, and no other run found {alone:.0%} "
+                "of the posterior mass that it covers: launch more runs."
+            )
+    for place in np.flatnonzero(found.group != np.arange(found.group.size)):
+        first = posterior.kept[int(found.group[place])]
+        yield (
+            f"run {posterior.kept[place]} is a copy of run {first}: copies agree without telling "
+            "anything; give every run its own seed."
+        )
+    if len(posterior.runs) == 1:
+        yield "only one run was stacked: nothing can be said about what it missed."
+    if len(posterior.dropped) > len(posterior.runs):
+        yield (
+            f"{len(posterior.dropped)} of {len(posterior.dropped) + len(posterior.runs)} runs were "
+            "dropped: look at their reasons, and give runs more evaluations or better bounds."
+        )
+    if posterior.solution.status != CERTIFIED and posterior.solution.solver == "certified":
+        yield f"the weights are {posterior.solution.status} ({posterior.solution.gap:.3f} nats)."
+    if posterior.evidence.noisy and posterior.evidence.selection is not None:
+        yield (
+            "the log density is noisy: the weights were chosen by the evaluations of all runs "
+            f"together, and {posterior.evidence.selection:.3f} nats that they still gained from "
+            "noise were taken off."
+        )
+    if noise is not None:
+        removed = posterior.evidence.raw - posterior.evidence.headline
+        yield (
+            f"the log density is noisy: {noise:.0%} of the differences between components that "
+            f"weights are given by is estimation error. The headline is {removed:.3f} nats below "
+            "the raw ELBO, which is too optimistic."
+        )

@@ -1,0 +1,207 @@
+"""`compare()`: the evidence of several models of the same data, side by side.
+
+The log evidence of model i is known with the error
+
+    error_i = √(sd_i² + bias_i²)
+
+where sd is the Monte Carlo and quadrature error and `bias` the size of what is known to be able to
+shift the estimate: what a cap takes off a noisy stack whose evaluations are not pooled, or the
+estimated divergence by which the pooled ELBO of an exact one is below its log evidence; the
+certificate's gap; and no less than `OPTIMISM`. Runs of different models are
+independent, so the errors of two models add in quadrature.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri, softmax
+from scipy.stats import qmc
+
+from vbstack.analysis.comparison import ComparedModel, Comparison
+from vbstack.assembly import stack
+from vbstack.posterior import StackedPosterior
+from vbstack.runs.store import RunStore
+
+Array = NDArray[np.float64]
+Source = StackedPosterior | RunStore | str | os.PathLike[str]
+
+# A stack of forty exact runs ended this many nats above the true log evidence, one of ten half as
+# many (benchmarks/results/race_stacking.md): weights favour what quadrature over-estimates.
+OPTIMISM = 0.031
+
+_VERBAL = ((1, "not worth more than a bare mention"), (3, "positive"), (5, "strong"))
+_REASONS = {
+    "raw": "its weights are not certified any closer",
+    "pooled": "its weights are not certified any closer",
+    "pooled_elbo": "the stack's divergence from the posterior",
+    "capped_components": "the noise of its log density: raw and capped estimates differ",
+    "capped_runs": "the noise of its log density: raw and capped estimates differ",
+}
+_POINTS = 2**13  # quasi-random points for the uncertainty of probabilities: 1e-3
+
+
+def compare(
+    models: Mapping[str, Source], *, prior: Mapping[str, float] | None = None, level: float = 0.9
+) -> Comparison:
+    """The models by log evidence, with differences, probabilities, Bayes factors and warnings.
+
+    The log densities must be of the same data, with normalised priors and likelihoods, else their
+    evidences are not comparable; vbstack cannot check that.
+
+    Parameters
+    ----------
+    models : mapping of name to StackedPosterior, RunStore or path
+        A path is a saved posterior or a store. Of a store its `posterior.npz` is used where there
+        is one, else its runs are stacked.
+    prior : mapping of name to weight, optional
+        Prior model weights, normalised here; equal by default.
+    level : float
+        Coverage of the intervals for the probabilities.
+    """
+    if len(models) < 2:
+        raise ValueError(f"comparing needs two or more models, got {list(models)}")
+    if not 0 < level < 1:
+        raise ValueError(f"level={level!r} must be between 0 and 1")
+    weights = _prior(list(models), prior)
+    warnings: list[str] = []
+    found = {name: _posterior(name, source, warnings) for name, source in models.items()}
+    names = sorted(found, key=lambda name: -found[name].evidence.headline)
+    posteriors = [found[name] for name in names]
+    compared = _compared(names, posteriors, np.array([weights[name] for name in names]), level)
+    for model, posterior in zip(compared, posteriors, strict=True):
+        warnings += _own_warnings(model, posterior)
+    warnings += [text for model in compared[1:] for text in _closeness(compared[0], model)]
+    return Comparison(compared, tuple(warnings), level)
+
+
+def _compared(
+    names: Sequence[str], posteriors: Sequence[StackedPosterior], prior: Array, level: float
+) -> tuple[ComparedModel, ...]:
+    """The records of models given in order of their evidence."""
+    evidences = [posterior.evidence for posterior in posteriors]
+    values = np.array([e.headline for e in evidences])
+    sds = np.array([e.headline_sd for e in evidences])
+    biases = np.array([_known_bias(posterior) for posterior in posteriors])
+    errors = np.hypot(sds, biases)
+    log_odds = values + np.log(prior, where=prior > 0, out=np.full(prior.shape, -np.inf))
+    probabilities = softmax(log_odds)
+    low, high = _probability_intervals(log_odds, errors, level)
+    return tuple(
+        ComparedModel(
+            name=name,
+            log_evidence=evidences[i].headline,
+            sd=evidences[i].headline_sd,
+            bias=float(biases[i]),
+            error=float(errors[i]),
+            method=evidences[i].headline_method,
+            difference=float(values[i] - values[0]),
+            difference_error=float(np.hypot(errors[i], errors[0])) if i else 0.0,
+            verbal=verbal(float(values[0] - values[i])) if i else "",
+            prior=float(prior[i]),
+            probability=float(probabilities[i]),
+            probability_low=float(low[i]),
+            probability_high=float(high[i]),
+            runs=len(posteriors[i].runs),
+        )
+        for i, name in enumerate(names)
+    )
+
+
+def verbal(log_bayes_factor: float) -> str:
+    """A log Bayes factor in the words of Kass & Raftery."""
+    return next((word for limit, word in _VERBAL if log_bayes_factor < limit), "very strong")
+
+
+def _known_bias(posterior: StackedPosterior) -> float:
+    """Nats by which the headline may be off for reasons that its sd does not cover."""
+    evidence = posterior.evidence
+    if evidence.pooled is None:  # a cap may have been too low, or not low enough
+        shift = abs(evidence.raw - evidence.headline)
+    else:  # a noisy stack's headline holds its divergence and the error of that, an exact one's not
+        shift = abs(evidence.pooled - evidence.headline)
+    return max(shift + evidence.gap, OPTIMISM)
+
+
+def _probability_intervals(log_odds: Array, errors: Array, level: float) -> tuple[Array, Array]:
+    """Quantiles of each model's probability when the log evidences have Gaussian errors."""
+    points = qmc.Sobol(log_odds.size, rng=np.random.default_rng(0)).random(_POINTS)
+    draws = softmax(log_odds + errors * ndtri(np.clip(points, 1e-12, 1 - 1e-12)), axis=1)
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return low, high
+
+
+def _prior(names: Sequence[str], prior: Mapping[str, float] | None) -> dict[str, float]:
+    if prior is None:
+        return dict.fromkeys(names, 1 / len(names))
+    if set(prior) != set(names):
+        raise ValueError(f"prior has weights for {sorted(prior)}, the models are {sorted(names)}")
+    total = sum(prior.values())
+    if not (0 < total < np.inf) or any(not weight >= 0 for weight in prior.values()):
+        raise ValueError(f"prior={dict(prior)} must hold weights of zero or more, not all zero")
+    return {name: weight / total for name, weight in prior.items()}
+
+
+def _posterior(name: str, source: Source, warnings: list[str]) -> StackedPosterior:
+    """The posterior that a model's source stands for."""
+    if isinstance(source, StackedPosterior):
+        return source
+    if not isinstance(source, (RunStore, str, os.PathLike)):
+        raise TypeError(
+            f"model {name!r} is a {type(source).__name__}; give a StackedPosterior, a RunStore, or "
+            "the path of a store or of a saved posterior"
+        )
+    path = source.directory if isinstance(source, RunStore) else Path(source)
+    if not path.is_dir():
+        return StackedPosterior.load(path)
+    store, saved = RunStore(path), path / "posterior.npz"
+    store.plan()
+    runs = store.runs()
+    if not saved.exists():
+        return stack(list(runs.values()))
+    posterior = StackedPosterior.load(saved)
+    stacked = len(posterior.kept) + len(posterior.dropped)
+    if stacked != len(runs):
+        warnings.append(
+            f"{name}: posterior.npz was made of {stacked} runs, the store now holds {len(runs)}; "
+            f"stack them again: vbstack stack {path}"
+        )
+    return posterior
+
+
+def _own_warnings(model: ComparedModel, posterior: StackedPosterior) -> list[str]:
+    """What is doubtful about one model's evidence, whatever the others are."""
+    texts = []
+    if model.runs == 1:
+        texts.append(
+            f"{model.name} rests on a single run: nothing shows whether it found the whole "
+            "posterior; launch more"
+        )
+    if posterior.solution.gap > max(0.1, model.sd):
+        texts.append(
+            f"the weights of {model.name} are certified to {posterior.solution.gap:.2f} nats only; "
+            "stack again with more max_draws"
+        )
+    return texts
+
+
+def _closeness(best: ComparedModel, other: ComparedModel) -> list[str]:
+    """Warnings when the difference is within two errors, or within a known bias."""
+    size = -other.difference
+    texts = []
+    if size < 2 * other.difference_error:
+        texts.append(
+            f"{best.name} and {other.name} differ by {size:.3f} ± {other.difference_error:.3f} "
+            "nats: which is better is not settled; more runs may settle it"
+        )
+    for model in (best, other):
+        if model.bias >= size and model.bias > OPTIMISM:
+            texts.append(
+                f"the log evidence of {model.name} may be off by {model.bias:.3f} nats "
+                f"({_REASONS[model.method]}), as much as the models differ"
+            )
+    return texts

@@ -1,0 +1,168 @@
+"""`Subsets`: what the stack of only some of its runs would be worth, without new evaluations.
+
+The sample problem of the whole stack (see `channel`) holds that of every subset of its runs: it is
+the same problem on a face of the simplex. Weights for the subset are fitted to draws A, from the
+stack's own as a start, and scored on independent draws B. A flatters them by about as much as B
+falls short, so the mean of both is taken, each relative to the stack's own weights w*, which were
+fitted to other draws:
+
+    L(subset) ≈ L(w*) + ½ [ L̂_A(w) − L̂_A(w*) ] + ½ [ L̂_B(w) − L̂_B(w*) ]
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from vbstack.posterior import StackedPosterior
+from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.solver import maximise
+from vbstack.stacking.weights import Target
+
+Array = NDArray[np.float64]
+Index = NDArray[np.int64]
+
+_DRAWS = 4000  # of A, and of B
+_GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks.choices`)
+_GOOD_ENOUGH = 1e-3  # nats
+_ORDERS = 6  # random orders of the runs, for the learning curve
+_SIZES = 7  # numbers of runs on it, at most
+
+
+@dataclass(frozen=True)
+class Subsets:
+    """The draws of a stack, ready to value any subset of its runs.
+
+    Attributes
+    ----------
+    mixture, target : Mixture, Target
+        What was stacked, and what its weights may be.
+    sample : Sample
+        The draws B.
+    fitting, scoring : Channel
+        The problems of the draws A and B.
+    owner : (T,)
+        The run of each free weight.
+    own : (T,)
+        The stack's weights w*.
+    elbo : float
+        Its ELBO, L(w*).
+    base : pair of float
+        L̂_A(w*) and L̂_B(w*).
+    naive : bool
+        Whether every run has the same weight, so that nothing is fitted.
+    method : str
+        The kind of estimate that is the stack's headline.
+    """
+
+    mixture: Mixture
+    target: Target
+    sample: Sample
+    fitting: Channel
+    scoring: Channel
+    owner: Index
+    own: Array
+    elbo: float
+    base: tuple[float, float]
+    naive: bool
+    method: str
+
+    @classmethod
+    def of(cls, posterior: StackedPosterior, seed: int = 0) -> Subsets:
+        """Draws from all components, a quarter of them by the stack's weights, the rest evenly.
+
+        Any component may matter to some subset, and one with few draws is easily over-fitted.
+        """
+        mixture = posterior.judged_mixture
+        # Naive stacking has no free weight; its subsets are naive too, with equal ones per run.
+        kind = "all" if posterior.target == "all" else "runs"
+        target = Target.of(kind, mixture, [run.elbo for run in posterior.runs])
+        rng = np.random.default_rng(seed)
+        wanted = _DRAWS * (0.25 * posterior.weights + 0.75 / mixture.size)
+        counts = np.maximum(2, np.round(wanted)).astype(np.int64)
+        first, second = (Sample.draw(mixture, counts, rng) for _ in range(2))
+        fitting = target.channel(first, mixture.reward)
+        scoring = target.channel(second, mixture.reward)
+        own = posterior.weights if kind == "all" else posterior.run_weights
+        owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
+        base = fitting.value(own), scoring.value(own)
+        elbo = posterior.solution.lower
+        naive, method = posterior.target == "naive", posterior.evidence.headline_method
+        return cls(mixture, target, second, fitting, scoring, owner, own, elbo, base, naive, method)
+
+    def best(self, members: ArrayLike) -> tuple[float, Array]:
+        """The ELBO of the stack of the runs `members`, and its component weights (K,)."""
+        keep = np.flatnonzero(np.isin(self.owner, members))
+        fitting = self.fitting.face(keep)
+        if self.naive:
+            v = np.full(keep.size, 1 / keep.size)
+            value = fitting.value(v)
+        else:
+            optimum = maximise(fitting, self._start(keep), _GOOD_ENOUGH, _GRADIENTS)
+            v, value = optimum.weights, optimum.value
+        score = self.scoring.face(keep).value(v)
+        whole = np.zeros(self.owner.size)
+        whole[keep] = v
+        gain = 0.5 * (value - self.base[0]) + 0.5 * (score - self.base[1])
+        return self.elbo + gain, self.target.weights(whole)
+
+    def estimates(self, members: Index) -> tuple[float, float]:
+        """Raw and headline ELBO of a subset; the caps are those of `evidence`, over the subset."""
+        raw, weights = self.best(members)
+        mixture, log_joint = self.mixture, self.mixture.log_joint
+        inside = np.isin(mixture.owner, members)
+        values = np.bincount(mixture.owner, mixture.own_weights * log_joint)[members]
+        caps = {"capped_components": np.median(log_joint[inside]), "capped_runs": np.median(values)}
+        cap = float(caps.get(self.method, np.inf))  # the other kinds have no cap
+        return raw, raw - max(0.0, float(weights @ log_joint) - cap)
+
+    def _start(self, keep: Index) -> Array:
+        """The stack's weights on a face, where it has any, and the paper's starting weights."""
+        own, first = self.own[keep], self.target.start[keep]
+        start = first / first.sum()
+        if own.sum() > 0:
+            start = 0.3 * start + 0.7 * own / own.sum()
+        return np.asarray(start)
+
+
+def leave_one_out_gains(subsets: Subsets) -> Array:
+    """Headline ELBO(all) − ELBO(all but m) (M,), in nats; infinite for a single run.
+
+    With a noisy log density the raw ELBO rises with every run whose errors happen to be high.
+    """
+    everyone = np.arange(subsets.mixture.n_runs)
+    if everyone.size < 2:
+        return np.array([np.inf])
+    # The same fit and score on both sides: what they get wrong in common cancels.
+    _, whole = subsets.estimates(everyone)
+    return np.array([whole - subsets.estimates(np.delete(everyone, m))[1] for m in everyone])
+
+
+@dataclass(frozen=True)
+class LearningCurve:
+    """Stacked ELBO against number of runs, over nested subsets in random orders.
+
+    Attributes
+    ----------
+    sizes : (S,)
+        Numbers of runs; the last is all of them.
+    raw, headline : (orders, S)
+        The raw ELBO, and the estimate of the kind that is the headline of the whole stack.
+    """
+
+    sizes: Index
+    raw: Array
+    headline: Array
+
+
+def learning_curve(subsets: Subsets, seed: int) -> LearningCurve:
+    """Subsets of each size are the beginnings of random orders, so that a curve is one story."""
+    count, rng = subsets.mixture.n_runs, np.random.default_rng(seed)
+    sizes = np.unique(np.round(np.geomspace(1, count, _SIZES)).astype(np.int64))
+    orders = [rng.permutation(count) for _ in range(_ORDERS)]
+    last = subsets.estimates(np.arange(count))
+    values = np.array([[subsets.estimates(o[:n]) for n in sizes[:-1]] + [last] for o in orders])
+    return LearningCurve(sizes, values[:, :, 0], values[:, :, 1])

@@ -1,0 +1,5 @@
+"""The command line."""
+
+from vbstack.cli.commands import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,277 @@
+"""The command line: `vbstack fit · run · stack · report · compare · status · import · doctor`.
+
+Exit codes: 0 done, 1 a mistake of the user's with one clear line, 2 fewer runs than needed, 130
+interrupted (everything is kept).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from vbstack.analysis.model_comparison import compare as compare_models
+from vbstack.assembly import stack as stack_runs
+from vbstack.cli.arguments import (
+    load_problem,
+    model_names,
+    parsed_options,
+    prior_weights,
+    whole_number,
+)
+from vbstack.engines.pyvbmc import installed_versions
+from vbstack.fitting import fit as fit_problem
+from vbstack.launching.launcher import engine_for, starting_points
+from vbstack.launching.progress import table
+from vbstack.launching.worker import FINISHED, Task, perform, run_seed
+from vbstack.posterior import StackedPosterior
+from vbstack.problem import Problem
+from vbstack.runs.pickles import import_pickles
+from vbstack.runs.store import RunStore
+from vbstack.stacking.screening import Screen, TooFewRuns
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
+
+Directory = Annotated[Path, typer.Argument(help="the store: a directory of runs")]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON, for machines")]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="an option of the engine, name=value; repeatable"),
+]
+EngineName = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
+Evaluations = Annotated[str, typer.Option(help="of the stack: auto, own or pooled")]
+OnError = Annotated[str, typer.Option(help="fail_run, retry or floor")]
+ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Register a command; known errors end in one line and an exit code, not in a traceback."""
+
+    @wraps(function)
+    def guarded(*args: Any, **kwargs: Any) -> None:
+        try:
+            function(*args, **kwargs)
+        except TooFewRuns as error:
+            _stop(str(error), 2)
+        except KeyboardInterrupt:
+            _stop("interrupted; everything is kept. The same command continues.", 130)
+        except (ValueError, TypeError, OSError, ImportError, AttributeError) as error:
+            _stop(str(error) or type(error).__name__, 1)
+
+    app.command(name=function.__name__.rstrip("_"))(guarded)
+    return guarded
+
+
+def _stop(message: str, code: int) -> None:
+    print(f"vbstack: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+@command
+def fit(
+    problem: ProblemName,
+    out: Annotated[Path, typer.Option(help="the store, made or continued")],
+    runs: Annotated[str, typer.Option(help="number of runs, or auto")] = "10",
+    seed: Annotated[int | None, typer.Option(help="of the whole plan")] = None,
+    workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
+    executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
+    starts: Annotated[str, typer.Option(help="uniform or sobol")] = "uniform",
+    evaluations: Evaluations = "auto",
+    engine: EngineName = "auto",
+    timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
+    run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
+    on_error: OnError = "fail_run",
+    option: Options = None,
+    quiet: Annotated[bool, typer.Option(help="no progress")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
+    count = runs if runs == "auto" else whole_number(runs)
+    posterior = fit_problem(
+        load_problem(problem),
+        count,
+        store=str(out),
+        seed=seed,
+        n_workers=workers,
+        executor=executor,
+        starts=starts,
+        evaluations=evaluations,
+        engine=engine,
+        timeout=timeout,
+        run_timeout=run_timeout,
+        on_error=on_error,
+        options=parsed_options(option),
+        progress=not quiet,
+    )
+    _finish(posterior, out, as_json)
+
+
+@command
+def run(
+    problem: ProblemName,
+    out: Annotated[Path, typer.Option(help="the shared store")],
+    index: Annotated[int, typer.Option(help="which run of the plan: 0, 1, …")],
+    seed: Annotated[int, typer.Option(help="of the whole plan, the same for every task")] = 0,
+    engine: EngineName = "auto",
+    on_error: OnError = "fail_run",
+    option: Options = None,
+) -> None:
+    """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
+    target = load_problem(problem)
+    store = RunStore(out)
+    options, engine = parsed_options(option), engine_for(target, store, engine)
+    plan = store.open(target, seed, options, engine)
+    start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
+    seed_of_run, where = run_seed(plan, index), str(out.resolve())
+    task = Task(where, index, seed_of_run, start, on_error, engine, options)
+    outcome = perform(target, task)
+    if outcome.status != FINISHED:
+        _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
+    print(f"run {index} finished in {out}")
+
+
+@command
+def stack(
+    directory: Directory,
+    weights: Annotated[str, typer.Option(help="all, runs or naive")] = "all",
+    evaluations: Evaluations = "auto",
+    min_runs: Annotated[int, typer.Option(help="fewer usable runs are an error")] = 1,
+    all_runs: Annotated[bool, typer.Option(help="also runs that did not converge")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stack the finished runs of a store."""
+    found = RunStore(directory).runs()
+    rules = Screen(require_converged=not all_runs, min_runs=min_runs)
+    posterior = stack_runs(
+        list(found.values()), weights=weights, evaluations=evaluations, screen=rules
+    )
+    _finish(posterior, directory, as_json)
+
+
+@command
+def report(
+    directory: Directory,
+    out: Annotated[Path | None, typer.Option(help="the file; DIRECTORY/report.html if not")] = None,
+    title: Annotated[str | None, typer.Option(help="of the report")] = None,
+    overwrite: Annotated[bool, typer.Option(help="replace a report that is there")] = False,
+) -> None:
+    """One HTML file about the runs of a store: results, figures, diagnostics, how to repeat it."""
+    from vbstack.output.report import store_report
+
+    path = store_report(directory, out, title=title, overwrite=overwrite)
+    print(f"Report in {path}")
+
+
+@command
+def status(directory: Directory, as_json: AsJson = False) -> None:
+    """A table of the runs: state, evaluations, ELBO, time, host."""
+    store = RunStore(directory)
+    store.plan()
+    states = store.states()
+    if as_json:
+        print(json.dumps([asdict(state) for state in states], indent=1))
+    else:
+        Console(width=None if sys.stdout.isatty() else 160).print(table(states))
+
+
+@command
+def import_(
+    files: Annotated[list[Path], typer.Argument(help="pickled pyvbmc posteriors")],
+    out: Annotated[Path, typer.Option(help="a new store for them")],
+    trust_pickles: Annotated[
+        bool, typer.Option(help="loading a pickle can execute anything: only for your own files")
+    ] = False,
+) -> None:
+    """Turn posteriors pickled by pyvbmc or svbmc users into a store."""
+    if not trust_pickles:
+        raise ValueError(
+            "loading a pickle can execute any code in it; if you trust these files, add "
+            "--trust-pickles"
+        )
+    count = import_pickles(files, out)
+    print(f"{count} runs imported into {out}; stack them with: vbstack stack {out}")
+
+
+@command
+def compare(
+    models: Annotated[list[Path], typer.Argument(help="stores or saved posteriors, two or more")],
+    prior: Annotated[
+        str | None, typer.Option(help="prior weights in the same order, such as 2,1,1")
+    ] = None,
+    figure: Annotated[Path | None, typer.Option(help="write the figure to this file")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare models of the same data by their evidence, each in a store of its own."""
+    names = model_names(models)
+    weights = None if prior is None else dict(zip(names, prior_weights(prior, names), strict=True))
+    comparison = compare_models(dict(zip(names, models, strict=True)), prior=weights)
+    if figure is not None:
+        if figure.exists():
+            raise FileExistsError(f"{figure} exists; choose another name")
+        comparison.figure().savefig(figure, dpi=150)
+    print(comparison.to_json() if as_json else comparison.table())
+
+
+@command
+def doctor(as_json: AsJson = False) -> None:
+    """Check the installation: versions, cores, threads, a place to write, other processes."""
+    from threadpoolctl import threadpool_info
+
+    report: dict[str, Any] = {
+        "python": sys.version.split()[0],
+        "versions": installed_versions(),
+        "cores": os.cpu_count(),
+        "threads": {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()},
+        "can write": os.access(tempfile.gettempdir(), os.W_OK),
+        "can send functions": bool(_tiny_problem().check().size),
+    }
+    if as_json:
+        print(json.dumps(report, indent=1))
+    else:
+        for key, value in report.items():
+            print(f"{key:>20}: {value}")
+
+
+def _tiny_problem() -> Problem:
+    return Problem(
+        log_density=lambda x: float(-(x[0] ** 2)),
+        plausible_lower_bounds=[-1.0],
+        plausible_upper_bounds=[1.0],
+    )
+
+
+def _finish(posterior: StackedPosterior, out: Path, as_json: bool) -> None:
+    """Print the result, then save it: a directory that cannot be written does not hide it."""
+    path = out / "posterior.npz"
+    if as_json:
+        mean, covariance = posterior.moments()
+        result = {
+            "evidence": asdict(posterior.evidence),
+            "gap": posterior.solution.gap,
+            "names": list(posterior.names),
+            "mean": mean.tolist(),
+            "covariance": covariance.tolist(),
+            "run_weights": posterior.run_weights.tolist(),
+            "dropped": [asdict(d) for d in posterior.dropped],
+            "posterior": str(path),
+        }
+        print(json.dumps(result, indent=1))
+    else:
+        print(posterior.summary())
+    posterior.save(path, overwrite=True)
+    if not as_json:
+        print(f"\nSaved in {path}")
+
+
+def main() -> None:
+    """Entry point."""
+    app()

@@ -1,0 +1,68 @@
+"""The last fit of a run: the mixture that it reports.
+
+It is wary of uncertainty and may have more components than those before: one, as many or many are
+tried, and the best is fitted at length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from vbstack.engines.native import growth, mixture_fit
+from vbstack.engines.native.iteration import LAST_DRAWS, ROUNDS, State
+from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.engines.native.settings import MANY, Settings
+from vbstack.gaussian_process import integrals
+from vbstack.gaussian_process.dense import Process
+
+_MORE = 10  # components that it may add where mass is lacking
+_SHARE = 0.1  # weight of the components that it likes less, for the stack to choose
+_KNOWN_WELL = 0.05  # sd in nats of a component's I_k
+_FINER = 8  # times as many points for the entropy, in many dimensions
+
+
+def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
+    """The state with the last fit.
+
+    For a target that is nearly Gaussian in many dimensions many components are worse: there is more
+    to fit. The stack is to choose among all of them, so the others stay with a small weight. The
+    ELBO is concave in the weights of fixed components: they cost at most that share of what they
+    lack.
+    """
+    process, mixture = state.process, state.fitted.mixture
+    starts = [growth.as_one(mixture), mixture]
+    if settings.final_components > mixture.size:
+        starts.append(growth.split(mixture, settings.final_components, rng))
+    fits = [_wary(process, start, settings, rng, ROUNDS) for start in starts]
+    best, *others = sorted(fits, key=lambda fit: -fit[0])
+    start = growth.extended(process, best[1], _MORE, settings.penalty, rng)
+    last = _wary(process, start, settings, rng, 3 * ROUNDS)[1]
+    known = [_known_well(process, other.mixture) for _, other in others]
+    union = growth.union(last.mixture, [part for part in known if part is not None], _SHARE)
+    return replace(state, fitted=mixture_fit.evaluated(process, union, rng, LAST_DRAWS))
+
+
+def _wary(
+    process: Process, start: Mixture, settings: Settings, rng: np.random.Generator, rounds: int
+) -> tuple[float, Fitted]:
+    """The fit from `start` without the components that the surrogate does not know, and its ELBO
+    less the penalty."""
+    finer = _FINER if process.dimension > MANY else 1
+    mixture = mixture_fit.fit(
+        process, start, rng, rounds=rounds, penalty=settings.penalty, finer=finer
+    )
+    variance = integrals.variances(process, mixture.means, mixture.sds)[0]
+    unknown = variance > settings.largest_variance
+    mixture = growth.without(mixture, unknown | (mixture.weights < 1e-6))
+    fitted = mixture_fit.evaluated(process, mixture, rng, LAST_DRAWS)
+    spread = np.sqrt(integrals.variances(process, mixture.means, mixture.sds)[0])
+    worth = fitted.elbo - settings.penalty * float(mixture.weights @ spread)
+    return -np.inf if unknown.all() else worth, fitted
+
+
+def _known_well(process: Process, mixture: Mixture) -> Mixture | None:
+    """The part of the mixture that the surrogate knows well, if any."""
+    doubt = np.sqrt(integrals.variances(process, mixture.means, mixture.sds)[0]) > _KNOWN_WELL
+    return None if doubt.all() else growth.without(mixture, doubt)

@@ -1,0 +1,1 @@
+"""Gaussian processes for a log density: priors, the kernel, its integrals, two processes."""

@@ -1,0 +1,1 @@
+"""Making runs: one worker, the places where workers run, the launcher, progress."""

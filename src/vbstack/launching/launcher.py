@@ -1,0 +1,217 @@
+"""`launch()`: M runs of a problem, kept in a store as they finish."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import qmc
+
+from vbstack.engines import resolved
+from vbstack.engines.recorder import ON_ERROR
+from vbstack.launching.executors import outcomes
+from vbstack.launching.progress import Reporter, Standing
+from vbstack.launching.worker import BUSY, FINISHED, Outcome, Task, run_seed
+from vbstack.problem import Problem
+from vbstack.runs.run import Run
+from vbstack.runs.store import RunStore
+from vbstack.stacking.screening import TooFewRuns
+
+Array = NDArray[np.float64]
+
+_BUSY_SECONDS = 2.0  # between two looks at runs that another launcher has
+
+
+def launch(
+    problem: Problem,
+    n_runs: int,
+    *,
+    store: RunStore | str,
+    executor: Any = None,
+    n_workers: int | None = None,
+    seed: int | None = None,
+    starts: str | ArrayLike = "uniform",
+    engine: str = "auto",
+    timeout: float | None = None,
+    run_timeout: float | None = None,
+    on_error: str = "fail_run",
+    options: Mapping[str, Any] | None = None,
+    progress: bool = True,
+) -> list[Run]:
+    """The finished runs 0 … n_runs − 1 of the store, in order; those missing are made first.
+
+    Run m depends on the problem, the store's seed and m only: not on the back end, the order or the
+    number of workers. A run that was interrupted is resumed by replay; a finished one is never
+    made again. Runs that fail are recorded with the point that caused it, and left out.
+
+    Parameters
+    ----------
+    store : RunStore or path
+        Where everything is kept; continued if it is there already.
+    executor : "local" (default), "here", Executor, dask Client or address
+        Where the runs happen (see `executors`).
+    seed : int, optional
+        Of the whole plan; a store that exists keeps its own.
+    starts : "uniform", "sobol" or array (n_runs, D)
+        Starting points: random or Sobol points in the plausible box, or yours.
+    engine : "auto", "pyvbmc" or "native"
+        What makes a run; the store remembers it. "auto" is the store's own; in a new store
+        native for log densities without noise of up to ten parameters, pyvbmc for others.
+    timeout : float, optional
+        Seconds after which launching ends with the runs that are finished. Local processes are
+        stopped and their journals stay; on other back ends runs under way go on.
+    run_timeout : float, optional
+        Seconds after which a run is stopped (local processes only); its journal stays.
+    on_error : "fail_run", "retry" or "floor"
+        What to do when the log density fails: fail the run, try the point up to three times, or put
+        a low value in its place (at most 20 % of the evaluations).
+    options : mapping, optional
+        The engine's options, by pyvbmc's names or those of `engines.native.settings.Settings`.
+    """
+    if on_error not in ON_ERROR:
+        raise ValueError(f"on_error={on_error!r} is not known; choose one of {ON_ERROR}")
+    if n_runs < 1:
+        raise ValueError(f"n_runs={n_runs!r} must be at least one")
+    store = store if isinstance(store, RunStore) else RunStore(store)
+    engine = engine_for(problem, store, engine)
+    plan_seed = store.open(problem, seed, options or {}, engine)
+    points = starting_points(problem, starts, n_runs, plan_seed)
+    finished = store.runs()
+    tasks = [
+        Task(
+            directory=str(store.directory.resolve()),
+            index=index,
+            seed=run_seed(plan_seed, index),
+            start=tuple(points[index].tolist()),
+            on_error=on_error,
+            engine=engine,
+            options=dict(options or {}),
+        )
+        for index in range(n_runs)
+        if index not in finished
+    ]
+    if tasks:
+        store.check_writable()
+    reporter = Reporter(silent=not progress)
+    reporter.say_all(store.set_aside)
+    if finished:
+        reporter.say(f"{len(finished)} runs are in {store.directory} already")
+    job = _Job(problem, store, executor, n_workers, run_timeout, reporter, Standing(finished))
+    with reporter.watching(store, range(n_runs)):
+        failures = job.perform(tasks, math.inf if timeout is None else time.monotonic() + timeout)
+    found = store.runs()
+    made = [found[index] for index in range(n_runs) if index in found]
+    if not made:
+        lines = [f"\n  run {index}: {failures[index]}" for index in sorted(failures)]
+        raise TooFewRuns(f"none of {n_runs} runs finished in {store.directory}:" + "".join(lines))
+    return made
+
+
+def engine_for(problem: Problem, store: RunStore, name: str) -> str:
+    """The engine that `name` means; "auto" is that of the store, if it is there already."""
+    if name == "auto" and store.exists():
+        return str(store.plan()["engine"])
+    return resolved(name, problem)
+
+
+def starting_points(problem: Problem, starts: str | ArrayLike, n_runs: int, seed: int) -> Array:
+    """Starting points (n_runs, D); point m does not depend on n_runs."""
+    lower = np.asarray(problem.plausible_lower_bounds, dtype=float)
+    upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
+    if isinstance(starts, str) and starts == "uniform":
+        rngs = (np.random.default_rng([run_seed(seed, m), 0]) for m in range(n_runs))
+        return np.array([rng.uniform(lower, upper) for rng in rngs])
+    if isinstance(starts, str) and starts == "sobol":
+        power = int(np.ceil(np.log2(max(2, n_runs))))
+        sobol = qmc.Sobol(problem.dimension, rng=np.random.default_rng(seed))
+        return lower + (upper - lower) * sobol.random_base2(power)[:n_runs]
+    if isinstance(starts, str):
+        raise ValueError(f"starts={starts!r} is not known; use 'uniform', 'sobol' or an array")
+    points = np.asarray(starts, dtype=float)
+    if points.shape != (n_runs, problem.dimension):
+        raise ValueError(f"starts has shape {points.shape}, expected {(n_runs, problem.dimension)}")
+    return points
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Where and how the tasks are done, and who hears of it."""
+
+    problem: Problem
+    store: RunStore
+    executor: Any
+    n_workers: int | None
+    run_timeout: float | None
+    reporter: Reporter
+    standing: Standing
+
+    def perform(self, tasks: list[Task], deadline: float) -> dict[int, str]:
+        """Do the tasks, and say why runs failed; runs that another launcher has are waited for."""
+        failures: dict[int, str] = {}
+        while tasks:
+            try:
+                busy = self._once(tasks, deadline, failures)
+            except KeyboardInterrupt:
+                self.reporter.say(f"interrupted; {self._kept()}")
+                raise
+            except TimeoutError:
+                self.reporter.say(f"the time limit is reached; {self._kept()}")
+                stopped = {task.index: "was stopped by the time limit" for task in tasks}
+                return stopped | failures
+            tasks = [task for task in tasks if task.index in busy]
+            if tasks:
+                time.sleep(_BUSY_SECONDS)
+        return failures
+
+    def _once(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> set[int]:
+        """Try every task once; returns those that another launcher has."""
+        busy = set()
+        for outcome in outcomes(
+            self.executor,
+            self.problem,
+            tasks,
+            n_workers=self.n_workers,
+            run_timeout=self.run_timeout,
+            deadline=deadline,
+        ):
+            if outcome.status == BUSY:
+                busy.add(outcome.index)
+            elif outcome.status == FINISHED:
+                self._finished(outcome)
+            else:
+                failures[outcome.index] = self._failed(outcome)
+        return busy
+
+    def _finished(self, outcome: Outcome) -> None:
+        run = self.store.load(outcome.index)
+        if run is None or self.reporter.silent:
+            return
+        made = 0 if run.evaluations is None else len(run.evaluations.values)
+        extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""
+        note = f" ({outcome.message})" if outcome.message else ""
+        self.reporter.say(
+            f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"
+            f"{extra}, {run.seconds or 0:.0f} s{note}"
+        )
+        self.reporter.announce(self.standing.including(outcome.index, run))
+
+    def _failed(self, outcome: Outcome) -> str:
+        message = outcome.message
+        if self.store.failure(outcome.index) is None:
+            try:
+                self.store.save_failure(outcome.index, {"message": message})
+            except OSError as error:
+                message += f" (nor could this be noted in the store: {error})"
+        self.reporter.say(f"run {outcome.index} failed: {message}")
+        return message
+
+    def _kept(self) -> str:
+        return (
+            f"everything so far is kept in {self.store.directory}. Call launch again with the same "
+            "store to continue."
+        )

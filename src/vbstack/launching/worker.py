@@ -1,0 +1,123 @@
+"""What a worker does: one run of a store, from its seed to its file. Everything it needs is plain.
+
+Whatever happens is an `Outcome`, never an exception: the launcher decides what to do with it.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.engines import engine_named
+from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch
+from vbstack.problem import EvaluationError, Problem
+from vbstack.runs.store import RunStore
+
+Array = NDArray[np.float64]
+
+FINISHED, BUSY, FAILED = "finished", "busy", "failed"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to do: where, which, from which start and seed, and how."""
+
+    directory: str
+    index: int
+    seed: int
+    start: tuple[float, ...]
+    on_error: str
+    engine: str = "pyvbmc"
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: "finished", "busy" (another process has it) or "failed", and why."""
+
+    index: int
+    status: str
+    message: str = ""
+    replayed: int = 0
+
+
+def run_seed(seed: int, index: int) -> int:
+    """The seed of run `index` of a plan: 63 bits, whatever the back end or the order."""
+    state = np.random.SeedSequence(seed, spawn_key=(index,)).generate_state(1, np.uint64)
+    return int(state[0] >> np.uint64(1))
+
+
+def perform_packed(packed: bytes, task: Task) -> Outcome:
+    """`perform` for a problem that came as bytes from our own launcher."""
+    problem: Problem = pickle.loads(packed)
+    return perform(problem, task)
+
+
+def perform(problem: Problem, task: Task) -> Outcome:
+    """Do one run, resuming it by replay if it was begun before."""
+    store = RunStore(task.directory)
+    try:
+        with store.claim(task.index) as mine:
+            if not mine:
+                return Outcome(task.index, BUSY, "another process works on it")
+            if store.load(task.index) is not None:
+                return Outcome(task.index, FINISHED, "was there already")
+            return _finish(problem, task, store)
+    except EvaluationError as error:
+        return _failed(store, task, str(error), x=error.x.tolist())
+    except OSError as error:
+        return _failed(store, task, str(store.unwritable(error)))
+    except Exception as error:
+        return _failed(store, task, f"{type(error).__name__}: {error}")
+
+
+def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
+    engine, start, note = engine_named(task.engine), np.array(task.start), ""
+    try:
+        recorder = _recorder(problem, task, store)
+        run = engine(problem, start, task.seed, recorder, task.options)
+    except ReplayMismatch as mismatch:
+        note = f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
+        store.give_up_replay(task.index)
+        recorder = _recorder(problem, task, store)
+        run = engine(problem, start, task.seed, recorder, task.options)
+    if recorder.floored:
+        note = f"{note} {len(recorder.floored)} failed evaluations were floored".strip()
+    store.save(task.index, run)
+    return Outcome(task.index, FINISHED, note, recorder.replayed)
+
+
+def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
+    begun = time.monotonic()
+    last = -1
+
+    def watch(progress: Progress) -> None:
+        nonlocal last
+        if progress.iteration != last:
+            last = progress.iteration
+            store.note(task.index, last, progress.elbo, time.monotonic() - begun)
+
+    return Recorder(
+        problem,
+        task.seed,
+        store.journal(task.index),
+        task.on_error,
+        store.precomputed(task.index),
+        watch,
+    )
+
+
+def _failed(store: RunStore, task: Task, message: str, **details: Any) -> Outcome:
+    record = {"message": message, "traceback": traceback.format_exc(), **details}
+    try:
+        store.save_failure(task.index, record)
+    except OSError as error:
+        message += f" (nor could this be noted in the store: {error})"
+    return Outcome(task.index, FAILED, message)

@@ -1,0 +1,1 @@
+"""Everything a person reads: words, figures, the report, files for other programs."""

@@ -1,0 +1,318 @@
+"""`write_report()`: everything about a stack in one HTML file that needs no network.
+
+The template escapes whatever users supplied: names, messages, paths. A content security policy
+allows only the file's own style and script, by their hashes, and images within the file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import platform
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+
+from vbstack.analysis.diagnosis import Diagnostics, diagnostics
+from vbstack.assembly import stack
+from vbstack.engines.pyvbmc import installed_versions
+from vbstack.output.figure_style import Units
+from vbstack.output.number_text import decimals, fixed, number, percent
+from vbstack.output.report_figures import pictures
+from vbstack.posterior import StackedPosterior
+from vbstack.runs.files import FileError, replacing
+from vbstack.runs.store import RunState, RunStore
+
+_DRAWS = 40_000  # for quantiles
+_QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
+_CONTENTS = ("parameters", "evidence", "figures", "runs", "problem", "reproduce")
+
+_METHODS = {
+    "raw": "raw",
+    "capped_components": "capped by components",
+    "capped_runs": "capped by runs",
+    "pooled": "pooled",
+    "pooled_elbo": "pooled ELBO",
+    "naive": "naive",
+}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a stack comes from: the store's directory, its plan, and the state of its runs."""
+
+    directory: str
+    plan: Mapping[str, Any]
+    states: tuple[RunState, ...]
+
+    @property
+    def unfinished(self) -> list[RunState]:
+        return [state for state in self.states if state.state != "finished"]
+
+
+def write_report(
+    posterior: StackedPosterior,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    units: Units = None,
+    origin: Origin | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write the report to `path`, whole or not at all; an existing file is kept by default."""
+    target = Path(path)
+    if target.exists() and not overwrite:
+        raise FileExistsError(f"{target} exists; pass overwrite=True (--overwrite) to replace it")
+    text = render(posterior, title=title, units=units, origin=origin)
+    with replacing(target, overwrite=overwrite) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+    return target
+
+
+def store_report(
+    directory: str | os.PathLike[str], path: str | os.PathLike[str] | None = None, **settings: Any
+) -> Path:
+    """Write the report of a store's runs, to DIR/report.html by default.
+
+    DIR/posterior.npz is used when it is newer than every run and holds them all; otherwise the runs
+    are stacked.
+    """
+    store = RunStore(directory)
+    plan = store.plan()
+    origin = Origin(str(directory), plan, tuple(store.states()))
+    target = store.directory / "report.html" if path is None else path
+    return write_report(posterior_of(store), target, origin=origin, **settings)
+
+
+def posterior_of(store: RunStore) -> StackedPosterior:
+    """The stack of a store's finished runs, which are called by their numbers in the store."""
+    runs = store.runs()
+    if not runs:
+        raise FileError(f"{store.directory} holds no finished run to report on")
+    posterior = _saved(store, list(runs)) or stack(list(runs.values()))
+    numbers = list(runs)
+    return replace(
+        posterior,
+        kept=tuple(numbers[place] for place in posterior.kept),
+        dropped=tuple(replace(d, index=numbers[d.index]) for d in posterior.dropped),
+    )
+
+
+def _saved(store: RunStore, numbers: Sequence[int]) -> StackedPosterior | None:
+    """The store's saved posterior if it is up to date."""
+    path = store.directory / "posterior.npz"
+    newest = max(store.path(number, "npz").stat().st_mtime_ns for number in numbers)
+    if not path.exists() or path.stat().st_mtime_ns < newest:
+        return None
+    posterior = StackedPosterior.load(path)
+    same = len(posterior.kept) + len(posterior.dropped) == len(numbers)
+    return posterior if same else None
+
+
+def render(
+    posterior: StackedPosterior,
+    *,
+    title: str | None = None,
+    units: Units = None,
+    origin: Origin | None = None,
+) -> str:
+    """The report as HTML text."""
+    from vbstack import __version__
+
+    found = diagnostics(posterior)
+    css, js = (_template_text(name) for name in ("report.css", "report.js"))
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("vbstack.output"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {"number": number, "fixed": fixed, "percent": percent}
+    environment.filters["words"] = _METHODS.__getitem__
+    how, commands = _commands(posterior, origin)
+    return environment.get_template("report.html.j2").render(
+        css=Markup(css),
+        js=Markup(js),
+        css_hash=_hash(css),
+        js_hash=_hash(js),
+        title=title or f"Stack of {len(posterior.runs)} runs: {_listing(posterior.names)}",
+        subtitle=_subtitle(posterior, origin),
+        contents=[(anchor, anchor.capitalize()) for anchor in _CONTENTS],
+        p=posterior,
+        e=posterior.evidence,
+        d=found,
+        places=decimals(posterior.evidence.headline_sd) - 1,
+        draws=f"{_DRAWS:,}",
+        quantile_names=[f"{q:.1%}".replace(".0%", "%") for q in _QUANTILES],
+        parameters=_parameters(posterior),
+        units=units,
+        evidence=_evidence_rows(posterior),
+        figures=list(pictures(posterior, found, units)),
+        runs=_run_rows(posterior, found, origin),
+        troubles=_troubles(posterior, origin),
+        unfinished=origin.unfinished if origin else [],
+        plan=origin.plan if origin else None,
+        bounds=_bounds(posterior, origin),
+        how=how,
+        commands=commands,
+        versions=_versions(posterior, __version__),
+        version=__version__,
+    )
+
+
+def _template_text(name: str) -> str:
+    return resources.files("vbstack.output").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _listing(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:4])
+    return shown if len(names) <= 4 else f"{shown}, …"
+
+
+def _subtitle(posterior: StackedPosterior, origin: Origin | None) -> str:
+    kinds = sorted({run.engine for run in posterior.runs})
+    where = f" From {origin.directory}." if origin else ""
+    made = sum(len(r.evaluations.values) for r in posterior.runs if r.evaluations is not None)
+    counted = f", {made:,} evaluations of the log density" if made else ""
+    return (
+        f"{posterior.weights.size} components of {len(posterior.runs)} runs (engine: "
+        f"{', '.join(kinds)}){counted}.{where}"
+    )
+
+
+def _parameters(posterior: StackedPosterior) -> list[dict[str, Any]]:
+    """Mean, sd, quantiles and mode of every parameter."""
+    mean, covariance = posterior.moments()
+    quantiles = np.quantile(posterior.sample(_DRAWS, seed=0), _QUANTILES, axis=0)
+    table = np.vstack([mean, np.sqrt(np.diag(covariance)), quantiles, posterior.mode()]).T
+    return [
+        {"name": name, "numbers": row, "decimals": decimals(row[1])}
+        for name, row in zip(posterior.names, table.tolist(), strict=True)
+    ]
+
+
+def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
+    e = posterior.evidence
+    rows = [
+        ("headline", e.headline, "the estimate to report"),
+        ("headline sd", e.headline_sd, "its standard deviation"),
+        ("raw", e.raw, "expected log-joint plus entropy, on fresh draws"),
+        ("capped by components", e.capped_components, "log-joint at most the median component's"),
+        ("capped by runs", e.capped_runs, "log-joint at most the median run's"),
+        ("naive", e.naive, "every run with the same weight: a baseline"),
+        ("expected log-joint", e.expected_log_joint, "the first part of raw"),
+        ("entropy", e.entropy, "the second part of raw"),
+        ("entropy s.e.", e.entropy_sd, "Monte Carlo error of the entropy"),
+        ("quadrature sd", e.gp_sd, "error of the expected log-joint, from the runs' surrogates"),
+        ("gap", e.gap, "no weights of this kind have an ELBO higher by more"),
+    ]
+    if e.pooled_elbo is not None and e.pooled is not None:
+        rows[5:5] = [
+            ("pooled ELBO", e.pooled_elbo, "log-joints from all runs' evaluations together"),
+            ("pooled", e.pooled, "the same with the stack's divergence from the posterior"),
+        ]
+    return rows
+
+
+def _run_rows(
+    posterior: StackedPosterior, found: Diagnostics, origin: Origin | None
+) -> list[dict[str, Any]]:
+    """Stacked, dropped and unfinished runs in the order of their numbers."""
+    stacked = dict(zip(posterior.kept, posterior.runs, strict=True))
+    states = {state.index: state for state in (origin.states if origin else ())}
+    empty = dict.fromkeys(
+        ("weight", "elbo", "elbo_sd", "gain", "covered", "alone", "components", "evaluations",
+         "seconds", "seed")
+    )  # fmt: skip
+    rows: dict[int, dict[str, Any]] = {}
+    for index, state in states.items():
+        known = {name: getattr(state, name) for name in ("elbo", "elbo_sd", "seconds")}
+        rows[index] = {**empty, **known, "state": state.state, "evaluations": state.evaluations}
+    for one in found.runs:
+        row = rows.get(one.index, {**empty, "elbo": one.elbo, "elbo_sd": one.elbo_sd})
+        rows[one.index] = {**row, "state": "dropped" if one.dropped else "stacked"}
+        if one.index in stacked:
+            run = stacked[one.index]
+            made = None if run.evaluations is None else len(run.evaluations.values)
+            rows[one.index] |= {"weight": one.weight, "gain": one.gain, "covered": one.covered}
+            rows[one.index] |= {"alone": one.alone, "components": run.n_components}
+            rows[one.index] |= {"evaluations": made, "seconds": run.seconds, "seed": run.seed}
+    return [{"index": index, **rows[index]} for index in sorted(rows)]
+
+
+def _troubles(posterior: StackedPosterior, origin: Origin | None) -> list[tuple[int, str, str]]:
+    """Dropped and unfinished runs with their reasons."""
+    dropped = [(d.index, "dropped", d.reason) for d in posterior.dropped]
+    unfinished = [
+        (state.index, state.state, state.message or f"after {state.evaluations} evaluations")
+        for state in (origin.unfinished if origin else ())
+    ]
+    return sorted(dropped + unfinished)
+
+
+def _bounds(posterior: StackedPosterior, origin: Origin | None) -> list[tuple[Any, ...]]:
+    """Name, lower bound, plausible bounds where the plan has them, upper bound."""
+    transform = posterior.runs[0].transform
+    columns = [transform.lower.tolist(), transform.upper.tolist()]
+    if origin:
+        described = origin.plan["problem"]
+        keys = ("plausible_lower_bounds", "plausible_upper_bounds")
+        columns[1:1] = [[float(value) for value in described[key]] for key in keys]
+    return list(zip(posterior.names, *columns, strict=True))
+
+
+def _versions(posterior: StackedPosterior, version: str) -> list[tuple[str, str, str]]:
+    """Name, versions recorded by the runs, version now."""
+    now = {"vbstack": version, "python": platform.python_version(), **installed_versions()}
+    then: dict[str, set[str]] = {}
+    for run in posterior.runs:
+        for name, value in run.versions.items():
+            then.setdefault(name, set()).add(str(value))
+    names = [*now, *sorted(set(then) - set(now))]
+    return [(name, ", ".join(sorted(then.get(name, ()))), now.get(name, "")) for name in names]
+
+
+def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, str]:
+    """How to make this result again: a sentence and the commands."""
+    values = "own" if posterior.link_log_joint is None else "pooled"
+    if origin is None:
+        lines = [
+            "from vbstack import stack",
+            f"posterior = stack(runs, weights={posterior.target!r}, evaluations={values!r})"
+            "  # the runs above, in order",
+            'posterior.report("report.html")',
+        ]
+        return "This posterior was stacked from runs whose store is not known.", "\n".join(lines)
+    where = shlex.quote(origin.directory)
+    options = origin.plan.get("options", {})
+    finish = [
+        f"vbstack stack {where} --weights {posterior.target} --evaluations {values}",
+        f"vbstack report {where}",
+    ]
+    if "imported" in options:
+        files = " ".join(shlex.quote(str(name)) for name in options["imported"])
+        first = f"vbstack import {files} --out {where} --trust-pickles"
+        return "The runs were imported from files.", "\n".join([first, *finish])
+    count = 1 + max(state.index for state in origin.states)
+    engine, seed = origin.plan.get("engine", "pyvbmc"), origin.plan["seed"]
+    fit = f"vbstack fit MODEL.py:PROBLEM --out {where} --engine {shlex.quote(engine)}"
+    fit += f" --runs {count} --seed {seed}"
+    for name, value in options.items():
+        fit += f" --option {shlex.quote(f'{name}={json.dumps(value)}')}"
+    return (
+        "MODEL.py:PROBLEM is your own file and the problem in it; everything else is as it was "
+        f"planned. The seed of the plan is {seed}.",
+        "\n".join([fit, *finish]),
+    )

@@ -1,0 +1,222 @@
+"""`Run`: the frozen record of one finished VBMC run. Arrays and provenance, no live objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.runs.surrogate import Surrogate, checked
+from vbstack.runs.transform import Transform
+
+Array = NDArray[np.float64]
+
+WEIGHT_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Evaluations:
+    """Every evaluation of the log density that a run made, in order, in the original space.
+
+    Parameters
+    ----------
+    x : (n, D)
+        Points.
+    values : (n,)
+        Log density (plus log prior) there.
+    sds : (n,) or None
+        Standard deviation of each value, when the log density is noisy.
+    """
+
+    x: Array
+    values: Array
+    sds: Array | None = None
+
+    def __post_init__(self) -> None:
+        n = np.shape(self.x)[0]
+        object.__setattr__(self, "x", checked("evaluations", "x", self.x, np.shape(self.x)))
+        object.__setattr__(
+            self, "values", checked("evaluations", "values", self.values, (n,), finite=False)
+        )
+        if self.sds is not None:
+            object.__setattr__(self, "sds", checked("evaluations", "sds", self.sds, (n,)))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run: a Gaussian mixture in the run's own space, and what the run knows of it.
+
+    Parameters
+    ----------
+    weights : (K,)
+        Component weights; a sum within 1e-6 of one is renormalised, any other is an error.
+    means, sds : (K, D)
+        Component means and standard deviations in the run's space.
+    transform : Transform
+        The run's map to the original space.
+    log_joint : (Ns, K)
+        Expected log-joint of each component, in the run's space, per hyperparameter sample (I_sk).
+    log_joint_covariance : (Ns, K, K) or (1, K, K)
+        Its Bayesian-quadrature covariance (J_sjk); a first axis of one holds the mean over samples.
+    elbo, elbo_sd : float
+        The run's own evidence lower bound and its standard deviation.
+    converged : bool
+        Whether the engine called the run converged.
+    noise_level : int or None
+        0 exact log density, 1 unknown noise, 2 noise given per evaluation, None not recorded.
+    names : (D,) strings
+        Parameter names.
+    floored : int
+        Evaluations that failed and were replaced by a low value.
+    """
+
+    weights: Array
+    means: Array
+    sds: Array
+    transform: Transform
+    log_joint: Array
+    log_joint_covariance: Array
+    elbo: float
+    elbo_sd: float
+    converged: bool
+    noise_level: int | None = None
+    names: tuple[str, ...] = ()
+    surrogate: Surrogate | None = None
+    evaluations: Evaluations | None = None
+    start: Array | None = None
+    seed: int | None = None
+    seconds: float | None = None
+    engine: str = "unknown"
+    versions: dict[str, str] = field(default_factory=dict)
+    floored: int = 0
+
+    def __post_init__(self) -> None:
+        k, d = self._sizes()
+        samples = np.shape(self.log_joint)[0]
+        j_samples = 1 if np.shape(self.log_joint_covariance)[:1] == (1,) else samples
+        shapes = {
+            "weights": (k,),
+            "means": (k, d),
+            "sds": (k, d),
+            "log_joint": (samples, k),
+            "log_joint_covariance": (j_samples, k, k),
+        }
+        # A run that failed to converge may hold non-finite statistics; screening drops it by name.
+        for name, shape in shapes.items():
+            finite = self.converged or name in ("weights", "means", "sds")
+            object.__setattr__(
+                self, name, checked("run", name, getattr(self, name), shape, finite=finite)
+            )
+        if self.evaluations is not None and self.evaluations.x.shape[1] != d:
+            raise ValueError(
+                f"run: evaluations.x has {self.evaluations.x.shape[1]} columns, expected D = {d}"
+            )
+        if self.start is not None:
+            object.__setattr__(self, "start", checked("run", "start", self.start, (d,)))
+        self._check_scalars()
+        object.__setattr__(self, "weights", _normalised(self.weights))
+        object.__setattr__(self, "names", _checked_names(self.names, d))
+
+    def _sizes(self) -> tuple[int, int]:
+        shape = np.shape(self.means)
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"run: means has shape {shape}, expected (K, D) with K, D ≥ 1")
+        if shape[1] != self.transform.dimension:
+            raise ValueError(
+                f"run: means has D = {shape[1]} but its transform has "
+                f"D = {self.transform.dimension}"
+            )
+        if np.ndim(self.log_joint) != 2 or np.shape(self.log_joint)[0] < 1:
+            raise ValueError(
+                f"run: log_joint has shape {np.shape(self.log_joint)}, expected (Ns, K), Ns ≥ 1"
+            )
+        return shape[0], shape[1]
+
+    def _check_scalars(self) -> None:
+        if np.any(self.sds <= 0):
+            raise ValueError(f"run: sds must be positive, the smallest is {self.sds.min()}")
+        for name in ("elbo", "elbo_sd"):
+            value = float(getattr(self, name))
+            object.__setattr__(self, name, value)
+            if self.converged and not np.isfinite(value):
+                raise ValueError(f"run: {name} is {value} although the run is marked converged")
+        if not isinstance(self.converged, (bool, np.bool_)):
+            raise TypeError(f"run: converged is {self.converged!r}, expected True or False")
+        object.__setattr__(self, "converged", bool(self.converged))
+        for name, kind in (("noise_level", int), ("seed", int), ("seconds", float)):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, kind(getattr(self, name)))
+
+    @classmethod
+    def from_pyvbmc(
+        cls, vp: Any, gp: Any = None, evaluations: Evaluations | None = None, **details: Any
+    ) -> Run:
+        """The record of a finished pyvbmc run (pyvbmc 1.0 to 1.5).
+
+        Parameters
+        ----------
+        vp : pyvbmc.VariationalPosterior
+            What `VBMC.optimize` returned.
+        gp : gpyreg.GP, optional
+            The run's final Gaussian process; kept as plain arrays.
+        evaluations : Evaluations, optional
+            All evaluations of the log density.
+        **details
+            `names`, `start`, `seed`, `seconds`, `versions`, `noise_level` where known.
+        """
+        from vbstack.engines.pyvbmc import read_posterior
+
+        return read_posterior(vp, gp, evaluations, **details)
+
+    @property
+    def n_components(self) -> int:
+        return int(self.means.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        return int(self.means.shape[1])
+
+    @property
+    def is_noisy(self) -> bool:
+        """Whether the log density was noisy; old runs do not say, then elbo_sd > 0.1 decides."""
+        if self.noise_level is None:
+            return self.elbo_sd > 0.1
+        return self.noise_level > 0
+
+    @property
+    def expected_log_joint(self) -> Array:
+        """L_k (K,): expected log-joint in the run's space, mean over hyperparameter samples."""
+        return np.asarray(self.log_joint.mean(axis=0))
+
+    @property
+    def expected_log_joint_covariance(self) -> Array:
+        """Covariance (K, K) of L: quadrature variance plus the spread over hyperparameters."""
+        covariance = self.log_joint_covariance.mean(axis=0)
+        if len(self.log_joint) > 1:
+            covariance = covariance + np.cov(self.log_joint, rowvar=False).reshape(covariance.shape)
+        return np.asarray(covariance)
+
+
+def _normalised(weights: Array) -> Array:
+    total = float(weights.sum())
+    if np.any(weights < 0) or abs(total - 1) > WEIGHT_TOLERANCE:
+        raise ValueError(
+            f"run: weights must be non-negative and sum to one within {WEIGHT_TOLERANCE:g}; "
+            f"they sum to {total!r} and the smallest is {float(weights.min())!r}"
+        )
+    normalised = weights / total
+    normalised.flags.writeable = False
+    return normalised
+
+
+def _checked_names(names: tuple[str, ...], dimension: int) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise TypeError(f"run: names is the string {names!r}, expected one string per parameter")
+    names = tuple(str(name) for name in names) or tuple(f"x{d + 1}" for d in range(dimension))
+    if len(names) != dimension:
+        raise ValueError(f"run: {len(names)} names {names} for D = {dimension} parameters")
+    if len(set(names)) != dimension:
+        raise ValueError(f"run: parameter names are not unique: {names}")
+    return names

@@ -1,0 +1,281 @@
+"""`RunStore`: a directory of runs that several launchers, on several machines, may share.
+
+    store.json          the problem's description, the seed and the engine's options: the plan
+    run-00003.npz       a finished run
+    run-00003.journal   the evaluations of a run that is not finished
+    run-00003.lock      held by the process that works on the run; the system frees it when it dies
+    run-00003.failed.json   why a run failed, and at which point
+
+Everything is written whole or appended line by line; nothing in it is executed when read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vbstack.problem import Problem
+from vbstack.runs.files import FileError, load_runs, save_runs
+from vbstack.runs.journal import Entry, Journal
+from vbstack.runs.run import Run
+
+FORMAT = "vbstack store"
+
+
+class StoreMismatch(ValueError):
+    """The store holds runs of another problem or plan; the message shows the difference."""
+
+
+@dataclass(frozen=True)
+class RunState:
+    """One run of a store: "finished", "running", "failed", "interrupted" or "waiting".
+
+    `elbo` is the run's, or that of its last iteration; `seconds` it took or has been running for.
+    """
+
+    index: int
+    state: str
+    evaluations: int
+    iteration: int = 0
+    elbo: float | None = None
+    elbo_sd: float | None = None
+    seconds: float | None = None
+    host: str = ""
+    message: str = ""
+
+
+class RunStore:
+    """A directory of runs."""
+
+    def __init__(self, directory: str | os.PathLike[str]):
+        self.directory = Path(directory)
+        self.set_aside: list[str] = []  # a line for every damaged file found by this object
+
+    def open(
+        self,
+        problem: Problem,
+        seed: int | None,
+        options: Mapping[str, Any],
+        engine: str = "pyvbmc",
+    ) -> int:
+        """Create the store for this problem, or check that it is this problem's; returns the seed.
+
+        Without a seed a new store gets a random one, an old store keeps its own.
+        """
+        plan = {
+            "format": FORMAT,
+            "schema": 1,
+            "seed": int.from_bytes(os.urandom(4), "little") if seed is None else int(seed),
+            "problem": problem.description(),
+            "engine": engine,
+            "options": json.loads(json.dumps(dict(options), default=repr)),
+        }
+        path = self.directory / "store.json"
+        if not self.exists():
+            try:
+                self.directory.mkdir(parents=True, exist_ok=True)
+                _create(path, json.dumps(plan, indent=1) + "\n")
+            except OSError as error:
+                raise self.unwritable(error) from error
+        found = self.plan()
+        expected = plan if seed is not None else {**plan, "seed": found["seed"]}
+        differences = list(_differences(expected, found))
+        if differences:
+            raise StoreMismatch(
+                f"{self.directory} holds another problem or plan:\n  "
+                + "\n  ".join(differences)
+                + "\nUse another directory, or the same problem, seed and options."
+            )
+        return int(found["seed"])
+
+    def exists(self) -> bool:
+        """Whether the directory holds a plan already."""
+        return (self.directory / "store.json").exists()
+
+    def plan(self) -> dict[str, Any]:
+        """The problem's description, the seed and the options of this store."""
+        path = self.directory / "store.json"
+        try:
+            plan = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise FileError(f"{path} cannot be read: {error}") from error
+        if plan.get("format") != FORMAT:
+            raise FileError(f"{path} is not a vbstack store")
+        return {"engine": "pyvbmc", **plan}
+
+    def path(self, index: int, kind: str) -> Path:
+        return self.directory / f"run-{index:05d}.{kind}"
+
+    def load(self, index: int) -> Run | None:
+        """The finished run, or None; a damaged file is set aside, with a line in `set_aside`."""
+        path = self.path(index, "npz")
+        if not path.exists():
+            return None
+        try:
+            return load_runs(path)[0]
+        except FileError as error:
+            aside = path.with_suffix(f".damaged-{time.time_ns()}")
+            path.rename(aside)
+            self.set_aside.append(
+                f"{error}; it was renamed {aside.name}, and the run is made again"
+            )
+            return None
+
+    def runs(self) -> dict[int, Run]:
+        """All finished runs by index."""
+        indices = sorted(int(p.stem[4:]) for p in self.directory.glob("run-*.npz"))
+        found = {index: self.load(index) for index in indices}
+        return {index: run for index, run in found.items() if run is not None}
+
+    def save(self, index: int, run: Run) -> None:
+        """Keep a finished run; its journal and any record of failure go."""
+        save_runs(self.path(index, "npz"), [run], overwrite=True)
+        for kind in ("journal", "precomputed", "failed.json", "status.json"):
+            self.path(index, kind).unlink(missing_ok=True)
+
+    def save_failure(self, index: int, record: Mapping[str, Any]) -> None:
+        text = json.dumps({"host": _host(), "time": time.time(), **record}, indent=1)
+        _replace(self.path(index, "failed.json"), text + "\n")
+
+    def failure(self, index: int) -> dict[str, Any] | None:
+        path = self.path(index, "failed.json")
+        return dict(json.loads(path.read_text())) if path.exists() else None
+
+    def journal(self, index: int) -> Journal:
+        return Journal(self.path(index, "journal"))
+
+    def precomputed(self, index: int) -> list[Entry]:
+        """Evaluations of an earlier attempt that could not be replayed."""
+        path = self.path(index, "precomputed")
+        return Journal(path).entries if path.exists() else []
+
+    def give_up_replay(self, index: int) -> list[Entry]:
+        """Turn the run's journal into evaluations known beforehand, and begin a new one."""
+        kept = Journal(self.path(index, "precomputed"))
+        for entry in self.journal(index).entries:
+            kept.append(entry)
+        kept.close()
+        self.path(index, "journal").unlink(missing_ok=True)
+        return kept.entries
+
+    @contextmanager
+    def claim(self, index: int) -> Iterator[bool]:
+        """True while this process alone works on the run; False when another one does."""
+        handle = os.open(self.path(index, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            yield _locked(handle, fcntl.LOCK_EX)
+        finally:
+            os.close(handle)
+
+    def _claimed(self, index: int) -> bool:
+        """Whether a process works on the run; asking needs no right to write."""
+        path = self.path(index, "lock")
+        if not path.exists():
+            return False
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            return not _locked(handle, fcntl.LOCK_SH)
+        finally:
+            os.close(handle)
+
+    def check_writable(self) -> None:
+        """An error that says what to do if nothing can be written here."""
+        try:
+            with tempfile.TemporaryFile(dir=self.directory) as file:
+                file.write(b"vbstack")
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    def unwritable(self, error: OSError) -> OSError:
+        """The error to show when a file of the store could not be written."""
+        return OSError(
+            f"the store {self.directory} cannot be written ({error.strerror or error}): free some "
+            "space, change its permissions, or use another directory"
+        )
+
+    def state(self, index: int) -> RunState:
+        """What is known of a run without disturbing it."""
+        run = self.load(index)
+        if run is not None:
+            made = 0 if run.evaluations is None else len(run.evaluations.values)
+            return RunState(
+                index, "finished", made, 0, run.elbo, run.elbo_sd, run.seconds,
+                run.versions.get("host", ""), "" if run.converged else "did not converge",
+            )  # fmt: skip
+        journal = self.path(index, "journal")
+        count = journal.read_bytes().count(b"\n") if journal.exists() else 0
+        if self._claimed(index):
+            return RunState(index, "running", count, **self._notes(index))
+        failure = self.failure(index)
+        if failure:
+            message, host = str(failure.get("message", "")), str(failure.get("host", ""))
+            return RunState(index, "failed", count, host=host, message=message)
+        return RunState(index, "interrupted" if count else "waiting", count)
+
+    def note(self, index: int, iteration: int, elbo: float | None, seconds: float) -> None:
+        """Leave a note of a running run's progress for whoever looks."""
+        notes = {"iteration": iteration, "elbo": elbo, "seconds": seconds}
+        _replace(self.path(index, "status.json"), json.dumps({**notes, "host": _host()}))
+
+    def _notes(self, index: int) -> dict[str, Any]:
+        path = self.path(index, "status.json")
+        return dict(json.loads(path.read_text())) if path.exists() else {}
+
+    def states(self) -> list[RunState]:
+        """The state of every run that has left a trace."""
+        indices = {int(p.name[4:9]) for p in self.directory.glob("run-[0-9]*")}
+        return [self.state(index) for index in sorted(indices)]
+
+
+def _host() -> str:
+    return socket.gethostname()
+
+
+def _locked(handle: int, kind: int) -> bool:
+    """Whether the lock could be had; a moment's patience for somebody who only looks."""
+    for _ in range(5):
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            time.sleep(0.02)
+    return False
+
+
+def _differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
+    if isinstance(expected, dict) and isinstance(found, dict):
+        for key in sorted(set(expected) | set(found)):
+            yield from _differences(expected.get(key), found.get(key), f"{where}{key}: ")
+    elif expected != found:
+        yield f"{where}{found} in the store, {expected} asked for"
+
+
+def _create(path: Path, text: str) -> None:
+    """Write a new file whole; if another process was first, its file stays."""
+    temporary = _temporary(path, text)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return
+    finally:
+        temporary.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    _temporary(path, text).replace(path)
+
+
+def _temporary(path: Path, text: str) -> Path:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w") as file:
+        file.write(text)
+    return Path(name)

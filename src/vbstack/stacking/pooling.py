@@ -1,0 +1,263 @@
+"""`pool()`: expected log-joints of all components under one process given everyone's evaluations.
+
+Each run's surrogate saw only the run's own evaluations. With a noisy log density its errors are as
+large as the differences that the stacking weights feed on, and the weights pick the lucky ones.
+The runs' evaluations together know more. All runs share a link space, so in it
+
+1. every evaluation of every run is one data point (far low-density ones are left out);
+2. every run's hyperparameter samples are candidate priors; each is scored by the log density of the
+   pooled evaluations (a common subset first, all of them for the best few);
+3. the best, in proportion to exp(score), give every component's expected log-joint and the
+   covariance between any two: quadrature under each, plus the spread between them.
+
+All components are judged by the same processes. That matters as much as the additional data: if
+each run keeps its own hyperparameters, the weights still favour the runs with flattering ones.
+
+Evaluations are chosen adaptively, and a run goes on evaluating where its noise was lucky. The sum
+of the noise in any region is a martingale, its mean zero; so pooling the evaluations themselves,
+all of them, averages the luck away, where averaging the runs' estimates would not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vbstack.gaussian_process.low_rank import Prior, Process, condition, log_evidence, priors_of
+from vbstack.runs.run import Run
+from vbstack.stacking.mixture import Mixture
+
+Array = NDArray[np.float64]
+
+DEPTH = 10.0  # nats per dimension below the top, beyond which evaluations are left out
+EDGE_SDS = 4.0  # noise standard deviations by which a value may be on the wrong side of that
+TOLERANCE = 1e-3  # share of a noise variance that the low-rank factor may miss
+MAX_RANK = 1000
+EXACT_VARIANCE = 1e-5  # of an exact evaluation: what VBMC gives its kernel for stability
+_CANDIDATES, _SCORING_POINTS = 40, 500
+_KEPT = 4  # processes that are conditioned on everything
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """Every component's expected log-joint, given the evaluations of all runs.
+
+    Attributes
+    ----------
+    link_log_joint : (K,)
+        Expected log-joint in link space, as `Mixture.link_log_joint`.
+    centres, factors : (K, D), (K, D, D)
+        The components in link space.
+    processes : tuple of Process
+        The processes in link space, best first.
+    shares : (P,)
+        Their probabilities.
+    evaluations, left_out : int
+        Number of evaluations used, and of those too far below the top.
+    own_covariance : (K, K) or None
+        Of a single run, which is left as it is.
+    """
+
+    link_log_joint: Array
+    centres: Array
+    factors: Array
+    processes: tuple[Process, ...]
+    shares: Array
+    evaluations: int
+    left_out: int
+    own_covariance: Array | None = None
+
+    def covariance(self, index: NDArray[np.integer] | None = None) -> Array:
+        """Covariance of the expected log-joints of these components, or of all.
+
+        It is made when asked for: a stack needs that of the components with weight only, and all
+        pairs take longer than everything else.
+        """
+        which = np.arange(self.link_log_joint.size) if index is None else index
+        if self.own_covariance is not None:
+            return self.own_covariance[np.ix_(which, which)]
+        parts = self.centres[which], self.factors[which]
+        means, covariances = zip(*(p.integrate(*parts) for p in self.processes), strict=True)
+        return _moments(np.array(means), np.array(covariances), self.shares)[1]
+
+    def predict(self, y: Array) -> tuple[Array, Array]:
+        """Mean and variance (n,) of the log density in link space, at points y (n, D) there."""
+        means, variances = zip(*(process.predict(y) for process in self.processes), strict=True)
+        return _moments(np.array(means), np.array(variances), self.shares)
+
+    def average(self, y: Array, shares: Array) -> tuple[float, float]:
+        """Variance of Σ_n s_n f(y_n), and how far selection raised it (see `Process.average`)."""
+        rows = np.array([process.average(y, shares) for process in self.processes])
+        _, variance = _moments(rows[:, :1], rows[:, 1:2], self.shares)
+        return float(variance[0]), float(self.shares @ rows[:, 2])
+
+
+@dataclass(frozen=True)
+class Data:
+    """Evaluations in link space: points (n, D), values (n,), noise variances (n,)."""
+
+    points: Array
+    values: Array
+    noise_variance: Array
+
+    @property
+    def size(self) -> int:
+        return int(self.values.size)
+
+    def at(self, index: NDArray[np.integer] | NDArray[np.bool_]) -> Data:
+        return Data(self.points[index], self.values[index], self.noise_variance[index])
+
+    def conditioned(self, prior: Prior) -> Process:
+        """The process with this prior, given these evaluations."""
+        return condition(
+            prior,
+            self.points,
+            self.values,
+            self.noise_variance,
+            tolerance=TOLERANCE,
+            max_rank=MAX_RANK,
+        )
+
+
+def why_not_pool(runs: Sequence[Run]) -> str:
+    """Why these runs' evaluations cannot be pooled, or an empty string when they can."""
+    link = runs[0].transform.link
+    for index, run in enumerate(runs):
+        if not run.transform.link.same_as(link):
+            return f"run {index} has another link than run 0, so no affine map relates their spaces"
+        if run.surrogate is None and not _knows_its_noise(run):
+            return f"run {index} has neither a surrogate nor evaluations with their noise"
+    if all(run.surrogate is None for run in runs):
+        return "no run has a surrogate, so nothing is known about the kernel"
+    return ""
+
+
+def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
+    """Every component's expected log-joint given all runs' evaluations; no new evaluation is made.
+
+    Evaluations of runs in `also` count too, though their components do not: a run that failed to
+    converge has evaluated the same log density. Those that cannot be used are passed over. A single
+    run is left as it is: there is nothing to pool, and its own engine knew best.
+    """
+    reason = why_not_pool(runs)
+    if reason:
+        raise ValueError(f"the evaluations cannot be pooled: {reason}; use evaluations='own'")
+    mixture = Mixture.from_runs(runs)
+    sources = [*runs, *(run for run in also if not why_not_pool([runs[0], run]))]
+    everything = gather(sources)
+    data, priors = near_the_top(everything, sources)
+    processes, shares = weighed(priors[:_KEPT], data)
+    parts = mixture.centres, mixture.factors
+    if len(sources) == 1:
+        mean, own = mixture.link_log_joint, runs[0].expected_log_joint_covariance
+    else:
+        mean, own = shares @ np.array([process.expected(*parts) for process in processes]), None
+    left_out = everything.size - data.size
+    return Pooled(mean, *parts, processes, shares, data.size, left_out, own)
+
+
+def gather(runs: Sequence[Run]) -> Data:
+    """All evaluations of all runs, in link space.
+
+    All of them, not only those that a run's final surrogate kept: which ones it kept depends on
+    their noise.
+    """
+    parts = [_own_data(run) for run in runs]
+    return Data(
+        np.concatenate([part.points for part in parts]),
+        np.concatenate([part.values for part in parts]),
+        np.concatenate([part.noise_variance for part in parts]),
+    )
+
+
+def near_the_top(data: Data, runs: Sequence[Run]) -> tuple[Data, list[Prior]]:
+    """The evaluations at which the log density is within 10 D nats of its 90 % quantile.
+
+    A stationary kernel cannot follow both the posterior and values thousands of nats below it: with
+    them, length scales grow and the posterior's shape is smoothed away. The cut is made by values
+    that a first process predicts: cut by the noisy values themselves, the points left at the edge
+    are the lucky ones, and the raised edge lowers the fit inside. Also returned are the runs'
+    priors, those that fit best first.
+    """
+    floor = float(np.quantile(data.values, 0.9)) - DEPTH * data.points.shape[1]
+    noise_sd = float(np.sqrt(np.median(data.noise_variance)))
+    window = data.at(data.values > floor - EDGE_SDS * noise_sd)
+    priors = best_first(candidates(runs), window)
+    predicted, _ = window.conditioned(priors[0]).predict(window.points)
+    surely = window.values > floor + EDGE_SDS * noise_sd
+    return window.at(surely | (predicted > floor)), priors
+
+
+def candidates(runs: Sequence[Run]) -> list[Prior]:
+    """Priors in link space: every run's hyperparameter samples, thinned evenly to about 40."""
+    with_surrogate = [run for run in runs if run.surrogate is not None]
+    each = max(1, _CANDIDATES // len(with_surrogate))
+    found = []
+    for run in with_surrogate:
+        assert run.surrogate is not None
+        priors = priors_of(run.surrogate)
+        chosen = np.unique(np.linspace(0, len(priors) - 1, each).astype(int))
+        found += [priors[index].moved(run.transform) for index in chosen]
+    return found
+
+
+def best_first(priors: Sequence[Prior], data: Data) -> list[Prior]:
+    """The priors by the log density of the evaluations under them, on a subset of 500."""
+    some = np.unique(np.linspace(0, data.size - 1, _SCORING_POINTS).astype(int))
+    few = data.at(some)
+    scores = [log_evidence(p, few.points, few.values, few.noise_variance) for p in priors]
+    return [priors[index] for index in np.argsort(scores, kind="stable")[::-1]]
+
+
+def weighed(priors: Sequence[Prior], data: Data) -> tuple[tuple[Process, ...], Array]:
+    """The processes with these priors given all evaluations, best first, and their probabilities.
+
+    Those with a probability below 0.001 are left out.
+    """
+    processes = [data.conditioned(prior) for prior in priors]
+    scores = np.array([process.log_evidence for process in processes])
+    shares = np.exp(scores - scores.max())
+    shares /= shares.sum()
+    kept = [index for index in np.argsort(-shares, kind="stable") if shares[index] > 1e-3]
+    return tuple(processes[index] for index in kept), shares[kept] / shares[kept].sum()
+
+
+def _own_data(run: Run) -> Data:
+    """One run's evaluations in link space; the surrogate's own where the run kept no others."""
+    map_, surrogate = run.transform, run.surrogate
+    noise = None if surrogate is None else surrogate.noise_variance.mean(axis=0)
+    if run.evaluations is None or not _knows_its_noise(run):
+        assert surrogate is not None  # `why_not_pool` made sure
+        assert noise is not None
+        points = map_.centre + surrogate.inputs @ map_.matrix.T
+        values = surrogate.values - map_.log_volume
+        return Data(points, values, np.broadcast_to(noise, values.shape))
+    x, values = run.evaluations.x, run.evaluations.values
+    usable = map_.link.inside(x) & np.isfinite(values)
+    y = map_.link.forward(x[usable])
+    if run.evaluations.sds is not None:
+        variances = np.square(run.evaluations.sds[usable])
+    else:
+        variances = np.full(len(y), EXACT_VARIANCE if noise is None else float(noise.min()))
+    variances = np.maximum(variances, EXACT_VARIANCE)
+    return Data(y, values[usable] + map_.link.log_jacobian(y), variances)
+
+
+def _knows_its_noise(run: Run) -> bool:
+    """Whether the run kept its evaluations, and their standard deviations if they are noisy."""
+    if run.evaluations is None:
+        return False
+    return run.evaluations.sds is not None or not run.is_noisy
+
+
+def _moments(means: Array, covariances: Array, shares: Array) -> tuple[Array, Array]:
+    """Mean and covariance (or variance) of a mixture of processes."""
+    mean = shares @ means
+    away = means - mean
+    if covariances.ndim == 2:
+        return mean, shares @ (covariances + away**2)
+    within = np.einsum("p,pjk->jk", shares, covariances)
+    return mean, within + (shares[:, None] * away).T @ away

@@ -1,0 +1,147 @@
+"""Journals, the recorder's replay, and the store, without any VBMC run."""
+
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+
+from tests.synthetic import random_run
+from vbstack import EvaluationError, Problem, RunStore, StoreMismatch
+from vbstack.engines.recorder import Recorder, ReplayMismatch
+from vbstack.runs.journal import Entry, Journal
+
+
+def problem(log_density=lambda x: float(-np.sum(x**2)), **details):
+    box = {"plausible_lower_bounds": [-1.0], "plausible_upper_bounds": [1.0]}
+    return Problem(log_density=log_density, **{**box, **details})
+
+
+def test_a_journal_comes_back_exactly_and_cuts_a_torn_line(tmp_path):
+    path = tmp_path / "run.journal"
+    journal = Journal(path)
+    entries = [Entry((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5), Entry((np.pi, -0.0), 2.0, 0.7, 1.0)]
+    for entry in entries:
+        journal.append(entry)
+    journal.close()
+    with path.open("ab") as file:
+        file.write(b'{"x": [1.0, 2.0], "val')
+    again = Journal(path)
+    assert again.entries == entries
+    assert again.dropped.startswith('{"x"')
+    again.append(entries[0])
+    again.close()
+    assert Journal(path).entries == [*entries, entries[0]]
+
+
+def test_replay_answers_from_the_journal_and_pays_nothing_twice(tmp_path):
+    calls = []
+
+    def density(x, rng):
+        calls.append(x.tolist())
+        return float(-(x[0] ** 2) + rng.standard_normal())
+
+    points = [np.array([v]) for v in (0.1, 0.2, 0.3)]
+    target = problem(density)
+    first = Recorder(target, 7, Journal(tmp_path / "j"))
+    values = [first(x) for x in points[:2]]
+    second = Recorder(target, 7, Journal(tmp_path / "j"))
+    values_again = [second(x) for x in points]
+    assert values_again[:2] == values
+    assert second.replayed == 2
+    assert calls == [[0.1], [0.2], [0.3]]
+    whole = Recorder(target, 7, Journal())
+    assert [whole(x) for x in points] == values_again
+
+
+def test_another_point_than_the_journal_holds_is_a_mismatch(tmp_path):
+    Recorder(problem(), 1, Journal(tmp_path / "j"))(np.array([0.5]))
+    with pytest.raises(ReplayMismatch, match=r"is at \[0.5\], the run asks for \[0.25\]"):
+        Recorder(problem(), 1, Journal(tmp_path / "j"))(np.array([0.25]))
+
+
+def failing(bad):
+    """Fails at every point whose place in the order is in `bad`."""
+    calls = iter(range(10**6))
+
+    def density(x):
+        if next(calls) in bad:
+            raise RuntimeError("simulator crashed")
+        return -1.0
+
+    return density
+
+
+def test_failures_end_the_run_are_retried_or_floored():
+    x = np.array([0.5])
+    with pytest.raises(EvaluationError, match="simulator crashed"):
+        Recorder(problem(failing({0})), 1, Journal())(x)
+    assert Recorder(problem(failing({0, 1})), 1, Journal(), "retry")(x) == -1.0
+    with pytest.raises(EvaluationError, match="simulator crashed"):
+        Recorder(problem(failing({0, 1, 2})), 1, Journal(), "retry")(x)
+    floor = Recorder(problem(failing({3})), 1, Journal(), "floor")
+    values = [floor(x) for _ in range(12)]
+    assert values[3] < -1000
+    assert floor.floored[0].error == "log_density raised RuntimeError: simulator crashed"
+    many = Recorder(problem(failing({1, 4, 7})), 1, Journal(), "floor")
+    with pytest.raises(EvaluationError, match="3 of 10 evaluations failed"):
+        [many(x) for _ in range(12)]
+    with pytest.raises(ValueError, match="on_error='ignore'"):
+        Recorder(problem(), 1, Journal(), "ignore")
+
+
+def test_a_store_keeps_its_seed_and_refuses_another_problem(tmp_path):
+    store = RunStore(tmp_path / "s")
+    seed = store.open(problem(), None, {})
+    assert RunStore(tmp_path / "s").open(problem(), None, {}) == seed
+    assert RunStore(tmp_path / "s").open(problem(), seed, {}) == seed
+    other = problem(names=("rate",), noisy=True)
+    with pytest.raises(StoreMismatch) as error:
+        store.open(other, None, {})
+    assert "names: ['x1'] in the store, ['rate'] asked for" in str(error.value)
+    assert "noisy: False in the store, True asked for" in str(error.value)
+    with pytest.raises(StoreMismatch, match="seed"):
+        store.open(problem(), seed + 1, {})
+    with pytest.raises(StoreMismatch, match="max_fun_evals"):
+        store.open(problem(), None, {"max_fun_evals": 10})
+
+
+def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
+    store = RunStore(tmp_path)
+    run = random_run(np.random.default_rng(0), 2)
+    store.journal(3).append(Entry((1.0,), 1.0, None, 0.1))
+    assert store.state(3).state == "interrupted"
+    store.save(3, run)
+    assert not store.path(3, "journal").exists()
+    np.testing.assert_array_equal(store.runs()[3].means, run.means)
+    assert store.state(3).state == "finished"
+    path = store.path(3, "npz")
+    path.write_bytes(path.read_bytes()[:100])
+    assert store.runs() == {}
+    assert store.state(3).state == "waiting"
+    (aside,) = tmp_path.glob("*.damaged-*")
+    assert "damaged" in store.set_aside[0]
+    assert aside.name in store.set_aside[0]
+
+
+def _hold(directory, ready, release):
+    with RunStore(directory).claim(0) as mine:
+        ready.send(mine)
+        release.recv()
+        os._exit(1)  # dies without letting go
+
+
+def test_a_claim_excludes_others_and_ends_with_its_process(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    (here, there), (free, hold) = context.Pipe(), context.Pipe()
+    process = context.Process(target=_hold, args=(tmp_path, there, hold))
+    process.start()
+    assert here.recv() is True
+    store = RunStore(tmp_path)
+    with store.claim(0) as mine:
+        assert not mine
+    assert store.state(0).state == "running"
+    free.send(None)
+    process.join()
+    with store.claim(0) as mine:
+        assert mine
