@@ -6,18 +6,20 @@ from vbstack.analysis.model_comparison import compare
 from vbstack.assembly import stack
 from vbstack.fitting import fit
 from vbstack.launching.launcher import launch
-from vbstack.output.export import GaussianMixture
-from vbstack.posterior import Components, StackedPosterior
-from vbstack.problem import EvaluationError, Problem
+from vbstack.posterior import Components, GaussianMixture, StackedPosterior
+from vbstack.problem import Evaluation, EvaluationError, Problem
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.files import FileError, load_runs, save_runs
-from vbstack.runs.run import Evaluations, Run
+from vbstack.runs.plan import Plan
+from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore, StoreMismatch
 from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Link, Transform
-from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.evidence import Evidence, PooledEvidence
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.pooling import Pooled, pool
-from vbstack.stacking.screening import Dropped, Screen, TooFewRuns, screen
+from vbstack.stacking.screening import Dropped, Screen, screen
+from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.weights import WeightSolution
 
 __version__ = "0.1.0"
@@ -28,6 +30,7 @@ __all__ = [
     "Components",
     "Diagnostics",
     "Dropped",
+    "Evaluation",
     "EvaluationError",
     "Evaluations",
     "Evidence",
@@ -35,11 +38,14 @@ __all__ = [
     "GaussianMixture",
     "Link",
     "Mixture",
+    "Plan",
     "Pooled",
+    "PooledEvidence",
     "Problem",
     "Run",
     "RunStore",
     "Screen",
+    "StackSettings",
     "StackedPosterior",
     "StoreMismatch",
     "Surrogate",

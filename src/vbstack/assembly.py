@@ -7,29 +7,29 @@ from dataclasses import replace
 
 import numpy as np
 
+from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.run import Run
+from vbstack.runs.store import RunStore
 from vbstack.stacking.adam import optimise_adam
 from vbstack.stacking.evidence import evidence
-from vbstack.stacking.mixture import Mixture
-from vbstack.stacking.pooling import Pooled, pool, why_not_pool
+from vbstack.stacking.mixture import Mixture, own_log_joints
+from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
 from vbstack.stacking.screening import Screen
 from vbstack.stacking.screening import screen as apply_screen
-from vbstack.stacking.weights import Target, optimise
-
-SOLVERS = ("certified", "adam")
-EVALUATIONS = ("auto", "own", "pooled")
+from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.weights import FreeWeights, optimise
 
 
 def stack(
     runs: Sequence[Run],
     *,
-    weights: str = "all",
-    evaluations: str = "auto",
+    weights: WeightsKind = "all",
+    evaluations: EvaluationsUsed = "auto",
     tolerance: float = 0.02,
     max_draws: int = 512,
     final_draws: int = 128,
-    solver: str = "certified",
+    solver: SolverName = "certified",
     screen: Screen | None = None,
     seed: int = 0,
 ) -> StackedPosterior:
@@ -60,57 +60,95 @@ def stack(
     seed : int
         Of every draw; the same runs and seed give the same posterior.
     """
-    _check_settings(tolerance, max_draws, final_draws, solver, evaluations)
+    rules = Screen() if screen is None else screen
+    settings = StackSettings(
+        weights, evaluations, tolerance, max_draws, final_draws, solver, rules, seed
+    )
+    return stacked(runs, settings)
+
+
+def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
+    """The stack of these runs with these settings."""
     if isinstance(runs, Run):
         raise TypeError("stack() takes a sequence of runs; for a single one pass [run]")
     runs = tuple(runs)
-    kept, dropped = apply_screen(runs, screen)
-    stacked = tuple(runs[index] for index in kept)
-    mixture = judged = Mixture.from_runs(stacked)
-    pooled, why_not = _pool(stacked, [runs[d.index] for d in dropped], evaluations)
-    if pooled is not None:
-        judged = replace(mixture, link_log_joint=pooled.link_log_joint)
-    target = Target.of(weights, mixture, [run.elbo for run in stacked])
-    rng = np.random.default_rng(seed)
-    if solver == "adam":
-        solution = optimise_adam(judged, target, final_draws=final_draws, rng=rng)
+    kept, dropped = apply_screen(runs, settings.screen)
+    used = tuple(runs[index] for index in kept)
+    mixture = Mixture.from_runs(used)
+    pool, why_not = _pool(mixture, used, [runs[d.index] for d in dropped], settings.evaluations)
+    log_joint = own_log_joints(used) if pool is None else pool.link_log_joint
+    free = FreeWeights.of(settings.weights, mixture, [run.elbo for run in used])
+    rng = np.random.default_rng(settings.seed)
+    if settings.solver == "adam":
+        solution = optimise_adam(
+            mixture, log_joint, free, final_draws=settings.final_draws, rng=rng
+        )
     else:
         solution = optimise(
-            judged,
-            target,
-            tolerance=tolerance,
-            max_draws=max_draws,
-            final_draws=final_draws,
+            mixture,
+            log_joint,
+            free,
+            tolerance=settings.tolerance,
+            max_draws=settings.max_draws,
+            final_draws=settings.final_draws,
             rng=rng,
         )
-    result = evidence(stacked, mixture, solution, pooled, why_not, rng)
-    chosen_by = None if pooled is None else pooled.link_log_joint
-    return StackedPosterior(stacked, kept, dropped, weights, solution, result, chosen_by)
+    return StackedPosterior(
+        runs=used,
+        kept=kept,
+        dropped=dropped,
+        settings=settings,
+        solution=solution,
+        evidence=evidence(used, mixture, solution, pool, why_not, rng),
+        link_log_joint=log_joint,
+        sources=tuple(run.digest for run in runs),
+        mixture=mixture,
+    )
 
 
 def _pool(
-    runs: Sequence[Run], dropped: Sequence[Run], evaluations: str
+    mixture: Mixture, runs: Sequence[Run], dropped: Sequence[Run], evaluations: EvaluationsUsed
 ) -> tuple[Pooled | None, str]:
     """The pooled log-joints, or none and the reason why the stack does without."""
     if evaluations == "own":
         return None, "own ones were asked for"
     if evaluations == "pooled":
-        return pool(runs, dropped), ""
+        return pooled(mixture, runs, dropped), ""
     alone = len(runs) == 1 and all(why_not_pool([*runs, run]) for run in dropped)
     why_not = "there is only one run" if alone else why_not_pool(runs)
-    return (None, why_not) if why_not else (pool(runs, dropped), "")
+    return (None, why_not) if why_not else (pooled(mixture, runs, dropped), "")
 
 
-def _check_settings(
-    tolerance: float, max_draws: int, final_draws: int, solver: str, evaluations: str
-) -> None:
-    if not tolerance > 0:
-        raise ValueError(f"tolerance={tolerance!r} must be positive (nats)")
-    if not (max_draws >= 8 and final_draws >= 8):
-        raise ValueError(
-            f"max_draws={max_draws!r} and final_draws={final_draws!r} must be at least 8"
-        )
-    if solver not in SOLVERS:
-        raise ValueError(f"solver={solver!r} is not known; choose one of {SOLVERS}")
-    if evaluations not in EVALUATIONS:
-        raise ValueError(f"evaluations={evaluations!r} is not known; choose one of {EVALUATIONS}")
+def posterior_of(store: RunStore) -> tuple[StackedPosterior, str]:
+    """The stack of a store's finished runs, and a line if its `posterior.npz` is not current.
+
+    `posterior.npz` is current when it was made of the very runs that the store holds now, told by
+    their content. Otherwise the runs are stacked again, with its settings; nothing is written.
+    """
+    runs = list(store.runs().values())
+    path = store.directory / "posterior.npz"
+    if not path.exists():
+        return stack(runs), ""
+    saved = StackedPosterior.load(path)
+    if is_current(saved, runs):
+        return saved, ""
+    return stacked(runs, saved.settings), (
+        f"{path} was made of other runs than the {len(runs)} that the store holds now; these were "
+        f"stacked again. To keep the result: vbstack stack {store.directory}"
+    )
+
+
+def is_current(posterior: StackedPosterior, runs: Sequence[Run]) -> bool:
+    """Whether the posterior was made of exactly these runs, dropped ones included."""
+    now = [run.digest for run in runs]
+    then = posterior.sources
+    return len(now) == len(then) and all(b in ("", a) for a, b in zip(now, then, strict=True))
+
+
+def numbered(posterior: StackedPosterior, numbers: Sequence[int]) -> StackedPosterior:
+    """The posterior whose runs are called by their numbers in a store."""
+    return replace(
+        posterior,
+        kept=tuple(numbers[place] for place in posterior.kept),
+        dropped=tuple(replace(d, index=numbers[d.index]) for d in posterior.dropped),
+    )

@@ -19,15 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.assembly import stack
+from vbstack.modes import WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
-from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.screening import Screen, screen
 
 Array = NDArray[np.float64]
 
-_TARGETS = {"all-weights": "all", "posterior-only": "runs", "ns": "naive"}
+_WEIGHTS: dict[str, WeightsKind] = {"all-weights": "all", "posterior-only": "runs", "ns": "naive"}
 _METHODS = {"capped_components": "capped_I_median", "capped_runs": "capped_E_median"}
 _SWITCHES = {"show_tips": False, "testing": False, "balance_flag": False}
 _OPTIMISER = {"n_samples": 20, "lr": 0.1, "max_steps": 500}
@@ -121,11 +122,11 @@ class SVBMC:
         `n_samples`, `lr` and `max_steps` steered a stochastic optimiser and are ignored.
         """
         _warn_of_ignored({"n_samples": n_samples, "lr": lr, "max_steps": max_steps}, _OPTIMISER)
-        if version not in _TARGETS:
-            raise ValueError(f"version={version!r} is not known; choose one of {list(_TARGETS)}")
+        if version not in _WEIGHTS:
+            raise ValueError(f"version={version!r} is not known; choose one of {list(_WEIGHTS)}")
         self.posterior = stack(
             self.posterior.runs,
-            weights=_TARGETS[version],
+            weights=_WEIGHTS[version],
             final_draws=max(8, n_samples_final),
             screen=_EVERYTHING,
             seed=int(self.rng.integers(2**32)),
@@ -166,7 +167,7 @@ class SVBMC:
     @property
     def I_corrected(self) -> Array:
         """Expected log-joint of every component in the original space (1, ΣK)."""
-        return Mixture.from_runs(self.posterior.runs).log_joint[None]
+        return self.posterior.mixture.original_log_joint(own_log_joints(self.posterior.runs))[None]
 
     @property
     def noisy(self) -> bool:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
-from vbstack.assembly import stack
+from vbstack.assembly import stack, stacked
 from vbstack.launching.launcher import launch
 from vbstack.launching.progress import Reporter
+from vbstack.modes import EngineChoice
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
+from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore
+from vbstack.stacking.settings import StackSettings
 
-_STACK_SETTINGS = (
-    *("weights", "evaluations", "tolerance", "max_draws", "final_draws", "solver", "screen"),
-)
+_STACK_SETTINGS = {field.name for field in fields(StackSettings)} - {"seed"}
 WAVE = 2
+_PATIENCE = 50  # times its own cost between two stacks for the progress display
 
 
 def fit(
     problem: Problem,
     n_runs: int | str = 10,
     *,
-    store: RunStore | str | None = None,
-    engine: str = "auto",
+    store: RunStore | str | os.PathLike[str] | None = None,
+    engine: EngineChoice = "auto",
     max_runs: int = 40,
     gain_tolerance: float = TOLERANCE,
     **settings: Any,
@@ -46,20 +52,20 @@ def fit(
     **settings
         For `launch` (executor, n_workers, seed, starts, options, …) and `stack` (weights, …).
     """
-    stacking = {name: settings.pop(name) for name in _STACK_SETTINGS if name in settings}
-    settings["engine"] = engine
+    given = {name: settings.pop(name) for name in _STACK_SETTINGS & set(settings)}
+    stacking = StackSettings(**{name: value for name, value in given.items() if value is not None})
+    if not isinstance(n_runs, int) and n_runs != "auto":
+        raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
     reporter = Reporter(silent=not settings.get("progress", True))
     if store is None:
         store = tempfile.mkdtemp(prefix="vbstack-")
         reporter.say(f"the runs are kept in {store}")
-    if n_runs != "auto":
-        if not isinstance(n_runs, int):
-            raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
-        return stack(launch(problem, n_runs, store=store, **settings), **stacking)
+    settings |= {"store": store, "engine": engine, "announce": StackSoFar()}
+    if isinstance(n_runs, int):
+        return stacked(launch(problem, n_runs, **settings), stacking)
     count = min(FEWEST, max_runs)
     while True:
-        runs = launch(problem, count, store=store, **settings)
-        posterior = stack(runs, **stacking)
+        posterior = stacked(launch(problem, count, **settings), stacking)
         found = diagnostics(posterior, tolerance=gain_tolerance)
         if found.enough or count >= max_runs:
             limit = "" if found.enough else f" But max_runs={max_runs} is reached."
@@ -67,3 +73,27 @@ def fit(
             return posterior
         count = min(count + WAVE, max_runs)
         reporter.say(f"{found.verdict} Going on to {count} runs.")
+
+
+class StackSoFar:
+    """A line on the stack of the runs finished so far, worked out when that costs little."""
+
+    def __init__(self) -> None:
+        self._not_before = 0.0
+
+    def __call__(self, runs: Mapping[int, Run]) -> str:
+        """The line; empty when the last one was too short ago."""
+        begun = time.monotonic()
+        if begun < self._not_before:
+            return ""
+        try:
+            posterior = stack(list(runs.values()), tolerance=0.1, final_draws=32)
+        except TooFewRuns:
+            return "no run can be stacked yet"
+        ended = time.monotonic()
+        self._not_before = ended + _PATIENCE * (ended - begun)
+        e = posterior.evidence
+        return (
+            f"stack of {len(posterior.runs)} finished runs: ELBO {e.headline:.3f} ± "
+            f"{e.headline_sd:.3f}"
+        )

@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from vbstack.checks import checked_names
 
 Array = NDArray[np.float64]
 
@@ -26,7 +28,32 @@ class EvaluationError(RuntimeError):
         return f"{self.message}, at x = {self.x.tolist()}"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
+class Evaluation:
+    """One call of the log density.
+
+    Parameters
+    ----------
+    x : (D,)
+        The point, in the original space.
+    value : float
+        Log density (plus log prior) there.
+    sd : float or None
+        Standard deviation of the value; None when it is exact.
+    seconds : float
+        What the call took.
+    failure : str
+        Why the call failed; then `value` is a substitute.
+    """
+
+    x: tuple[float, ...]
+    value: float
+    sd: float | None
+    seconds: float
+    failure: str = ""
+
+
+@dataclass(frozen=True, init=False, eq=False)
 class Problem:
     """What is to be inferred, following pyvbmc's conventions.
 
@@ -50,60 +77,61 @@ class Problem:
     """
 
     log_density: Callable[..., Any]
-    plausible_lower_bounds: ArrayLike
-    plausible_upper_bounds: ArrayLike
-    lower_bounds: ArrayLike | None = None
-    upper_bounds: ArrayLike | None = None
-    names: Sequence[str] = ()
-    noisy: bool = False
-    log_prior: Any = None
-    prior: Any = None
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    plausible_lower_bounds: Array
+    plausible_upper_bounds: Array
+    lower_bounds: Array
+    upper_bounds: Array
+    names: tuple[str, ...]
+    noisy: bool
+    log_prior: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
 
-    def __post_init__(self) -> None:
-        if not callable(self.log_density):
+    def __init__(
+        self,
+        *,
+        log_density: Callable[..., Any],
+        plausible_lower_bounds: ArrayLike,
+        plausible_upper_bounds: ArrayLike,
+        lower_bounds: ArrayLike | None = None,
+        upper_bounds: ArrayLike | None = None,
+        names: Sequence[str] = (),
+        noisy: bool = False,
+        log_prior: Any = None,
+        prior: Any = None,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ):
+        if not callable(log_density):
             raise TypeError(
-                f"problem: log_density is a {type(self.log_density).__name__}, not a function"
+                f"problem: log_density is a {type(log_density).__name__}, not a function"
             )
-        if self.prior is not None:
-            if self.log_prior is not None:
-                raise ValueError("problem: give log_prior or prior, not both")
-            object.__setattr__(self, "log_prior", self.prior)
-            object.__setattr__(self, "prior", None)
-        plausible = np.ravel(np.asarray(self.plausible_lower_bounds, dtype=float))
-        dimension = plausible.size
+        if prior is not None and log_prior is not None:
+            raise ValueError("problem: give log_prior or prior, not both")
+        dimension = np.size(plausible_lower_bounds)
         infinite = np.full(dimension, np.inf)
         bounds = {
-            "plausible_lower_bounds": plausible,
-            "plausible_upper_bounds": self.plausible_upper_bounds,
-            "lower_bounds": -infinite if self.lower_bounds is None else self.lower_bounds,
-            "upper_bounds": infinite if self.upper_bounds is None else self.upper_bounds,
+            "plausible_lower_bounds": plausible_lower_bounds,
+            "plausible_upper_bounds": plausible_upper_bounds,
+            "lower_bounds": -infinite if lower_bounds is None else lower_bounds,
+            "upper_bounds": infinite if upper_bounds is None else upper_bounds,
         }
-        for name, value in bounds.items():
-            array = np.ravel(np.array(value, dtype=float))
-            if array.size != dimension or dimension == 0 or np.isnan(array).any():
-                raise ValueError(
-                    f"problem: {name} is {array.tolist()}, expected {dimension or 'one or more'} "
-                    "numbers, one per parameter"
-                )
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
-        object.__setattr__(self, "names", self._checked_names(dimension))
+        settings = {
+            "log_density": log_density,
+            **{name: _bounds(name, value, dimension) for name, value in bounds.items()},
+            "names": checked_names("problem", names, dimension),
+            "noisy": bool(noisy),
+            "log_prior": prior if log_prior is None else log_prior,
+            "args": args,
+            "kwargs": {} if kwargs is None else kwargs,
+        }
+        for name, value in settings.items():
+            object.__setattr__(self, name, value)
         self._check_bounds()
 
-    def _checked_names(self, dimension: int) -> tuple[str, ...]:
-        if isinstance(self.names, str):
-            raise TypeError(f"problem: names is the string {self.names!r}, expected a list of them")
-        names = tuple(self.names) or tuple(f"x{d + 1}" for d in range(dimension))
-        if len(names) != dimension:
-            raise ValueError(f"problem: {len(names)} names {names} for {dimension} parameters")
-        if len(set(names)) != dimension:
-            raise ValueError(f"problem: names are not unique: {names}")
-        return names
-
     def _check_bounds(self) -> None:
-        lower, upper, plausible_lower, plausible_upper = self._bounds()
+        lower, upper = self.lower_bounds, self.upper_bounds
+        plausible_lower, plausible_upper = self.plausible_lower_bounds, self.plausible_upper_bounds
         for d, name in enumerate(self.names):
             box = f"[{lower[d]}, {upper[d]}]"
             if not lower[d] < upper[d]:
@@ -126,14 +154,6 @@ class Problem:
             if not np.isfinite([plausible_lower[d], plausible_upper[d]]).all():
                 raise ValueError(f"problem: the plausible bounds of {name!r} must be finite")
 
-    def _bounds(self) -> tuple[Array, Array, Array, Array]:
-        return (
-            np.asarray(self.lower_bounds),
-            np.asarray(self.upper_bounds),
-            np.asarray(self.plausible_lower_bounds),
-            np.asarray(self.plausible_upper_bounds),
-        )
-
     @property
     def dimension(self) -> int:
         return len(self.names)
@@ -151,12 +171,18 @@ class Problem:
         keys = ("lower_bounds", "upper_bounds", "plausible_lower_bounds", "plausible_upper_bounds")
         return {
             "names": list(self.names),
-            "noisy": bool(self.noisy),
-            **{key: bounds.tolist() for key, bounds in zip(keys, self._bounds(), strict=True)},
+            "noisy": self.noisy,
+            **{key: getattr(self, key).tolist() for key in keys},
         }
 
     def evaluate(self, x: Array, rng: np.random.Generator) -> tuple[float, float | None]:
         """The log density (plus log prior) at x and its sd; `EvaluationError` if it is unusable."""
+        evaluation = self.evaluation(x, rng)
+        return evaluation.value, evaluation.sd
+
+    def evaluation(self, x: Array, rng: np.random.Generator) -> Evaluation:
+        """One evaluation at x; `EvaluationError` if it is unusable."""
+        begun = time.perf_counter()
         x = np.array(x, dtype=float).ravel()
         extra = {"rng": rng} if self.takes_rng else {}
         try:
@@ -170,10 +196,10 @@ class Problem:
         total = value + prior
         if not np.isfinite(total):
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
-        return total, sd
+        return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
 
     def _parsed(self, answer: Any, x: Array) -> tuple[float, float | None]:
-        if isinstance(answer, tuple) != bool(self.noisy):
+        if isinstance(answer, tuple) != self.noisy:
             expected = "a pair (value, sd)" if self.noisy else "a single number"
             raise EvaluationError(
                 f"log_density returned {answer!r}, expected {expected} because noisy={self.noisy}",
@@ -200,15 +226,13 @@ class Problem:
         Raises what a run would have met: an `EvaluationError` with the point, or a TypeError when
         the function cannot be sent.
         """
-        _, _, lower, upper = self._bounds()
         rng = np.random.default_rng(seed)
-        points = rng.uniform(lower, upper, (n, self.dimension))
-        values, seconds = [], []
-        for point in points:
-            begun = time.perf_counter()
-            values.append(self.evaluate(point, np.random.default_rng(seed))[0])
-            seconds.append(time.perf_counter() - begun)
-        return ProblemCheck(points, np.array(values), float(np.median(seconds)), len(self.packed()))
+        box = self.plausible_lower_bounds, self.plausible_upper_bounds
+        points = rng.uniform(*box, (n, self.dimension))
+        made = [self.evaluation(point, np.random.default_rng(seed)) for point in points]
+        values = np.array([one.value for one in made])
+        seconds = float(np.median([one.seconds for one in made]))
+        return ProblemCheck(points, values, seconds, len(self.packed()))
 
     def packed(self) -> bytes:
         """The problem as bytes for another process; closures and lambdas included."""
@@ -235,6 +259,18 @@ class ProblemCheck:
             f"{len(self.values)} evaluations, values {self.values.min():.4g} to "
             f"{self.values.max():.4g}, {self.seconds:.3g} s each; {self.size} bytes to send"
         )
+
+
+def _bounds(name: str, value: ArrayLike, dimension: int) -> Array:
+    """One number per parameter, read-only."""
+    array = np.ravel(np.array(value, dtype=float))
+    if array.size != dimension or dimension == 0 or np.isnan(array).any():
+        raise ValueError(
+            f"problem: {name} is {array.tolist()}, expected {dimension or 'one or more'} "
+            "numbers, one per parameter"
+        )
+    array.flags.writeable = False
+    return array
 
 
 def _log_prior(prior: Any, x: Array) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from vbstack.modes import Estimate
 
 SCALE = "Kass & Raftery (1995), J. Am. Stat. Assoc. 90:773"
 
@@ -36,7 +39,7 @@ class ComparedModel:
     sd: float
     bias: float
     error: float
-    method: str
+    method: Estimate
     difference: float
     difference_error: float
     verbal: str
@@ -113,29 +116,5 @@ class Comparison:
 
     def figure(self, fig: Any = None) -> Any:
         """A matplotlib Figure: differences in log evidence, and model probabilities."""
-        from matplotlib.figure import Figure
-
-        models = self.models[::-1]  # matplotlib counts upwards; the best model belongs on top
-        fig = fig or Figure(figsize=(9, 1.3 + 0.45 * len(models)), layout="constrained")
-        left, right = fig.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-        rows = np.arange(len(models))
-        values = [m.difference for m in models]
-        errors = [m.error for m in models]
-        left.axvline(0, color="0.8", lw=1)
-        left.errorbar(values, rows, xerr=errors, fmt="o", color="#0072B2", capsize=4)
-        label = f"log evidence minus that of {self.models[0].name} (nats), ± error"
-        left.set_xlabel(label, parse_math=False)
-        left.set_yticks(rows, [m.name for m in models], parse_math=False)
-        left.set_ylim(-0.6, len(models) - 0.4)
-        p = np.array([m.probability for m in models])
-        ends = np.array([[m.probability_low, m.probability_high] for m in models]).T
-        right.barh(rows, p, height=0.55, color="#56B4E9")
-        right.errorbar(p, rows, xerr=np.abs(ends - p), fmt="none", color="0.15", capsize=4)
-        for row, value, end in zip(rows, p, ends[1], strict=True):
-            right.text(max(end, value) + 0.03, row, f"{value:.3g}", va="center")
-        right.set_xlabel(f"model probability, {100 * self.level:g} % interval")
-        right.set_xlim(0, 1.2)
-        right.set_xticks([0, 0.25, 0.5, 0.75, 1])
-        for ax in (left, right):
-            ax.spines[["top", "right"]].set_visible(False)
-        return fig
+        # The figures' module imports this one.
+        return import_module("vbstack.output.comparison_plot").comparison_plot(self, fig)

@@ -1,8 +1,8 @@
 """`Coverage`: which part of the posterior which run found, and how far the runs agree.
 
 A run covers a point when its own density there is at least a twentieth of the stack's. Everything
-is measured at draws that serve all components (see `channel`), each with the mass t_n that the
-stack gives it: Σ_n t_n = 1.
+is measured at draws that serve all components (see `sample_problem`), each with the mass t_n that
+the stack gives it: Σ_n t_n = 1.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture
-from vbstack.stacking.sample_problem import Channel, Sample
-from vbstack.stacking.weights import Target
+from vbstack.stacking.sample_problem import Sample, SampleProblem
+from vbstack.stacking.weights import FreeWeights
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -56,7 +56,7 @@ class Coverage:
 def coverage(runs: tuple[Run, ...], mixture: Mixture, weights: Array, sample: Sample) -> Coverage:
     """The coverage of the stack with these component weights, from the draws of `sample`."""
     densities, measure = _run_densities(mixture, sample)
-    stack = Channel.from_sample(sample, mixture.reward)
+    stack = SampleProblem.from_sample(sample, np.zeros(mixture.size))
     ours = np.concatenate(stack.mixed(weights))
     mass = ours * measure
     mass /= mass.sum()
@@ -79,14 +79,14 @@ def _run_densities(mixture: Mixture, sample: Sample) -> tuple[Array, Array]:
 
     Both on the scale of the draw, which cancels wherever they are used.
     """
-    basis = Target.of("runs", mixture, [0.0] * mixture.n_runs).basis
-    channel = Channel.from_sample(sample, mixture.reward, basis)
+    basis = FreeWeights.of("runs", mixture, [0.0] * mixture.n_runs).basis
+    problem = SampleProblem.from_sample(sample, np.zeros(mixture.size), basis)
     rows = []
-    for block in channel.blocks:
+    for block in problem.blocks:
         values = np.zeros((len(block.share), mixture.n_runs))
-        values[:, block.columns] = block.densities * channel.column_scale[block.columns]
+        values[:, block.columns] = block.densities * problem.column_scale[block.columns]
         rows.append(values)
-    return np.concatenate(rows), np.concatenate([b.share for b in channel.blocks]).astype(float)
+    return np.concatenate(rows), np.concatenate([b.share for b in problem.blocks]).astype(float)
 
 
 def _overlap(densities: Array, measure: Array) -> Array:

@@ -6,20 +6,17 @@ runs (`subsets`); what was found by whom comes from the same draws (`coverage`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.analysis.coverage import Coverage, coverage
 from vbstack.analysis.subsets import LearningCurve, Subsets, learning_curve, leave_one_out_gains
-from vbstack.assembly import stack
 from vbstack.posterior import StackedPosterior
-from vbstack.runs.run import Run
 from vbstack.stacking.elbo import perplexity
-from vbstack.stacking.sample_problem import Channel
+from vbstack.stacking.sample_problem import SampleProblem
 from vbstack.stacking.weights import CERTIFIED
 
 Array = NDArray[np.float64]
@@ -31,16 +28,12 @@ NOTABLE = 0.05  # share of mass that only one run covers, from which on it is na
 
 
 @dataclass(frozen=True)
-class RunDiagnostics:
-    """One run that was given to `stack`.
+class StackedRun:
+    """What a run is to the stack.
 
     Attributes
     ----------
-    index : int
-        Its place among the runs given.
-    dropped : str
-        Why it was left out; empty when it was stacked. Then the rest is None or zero.
-    elbo, elbo_sd : float or None
+    elbo, elbo_sd : float
         Its own ELBO.
     weight : float
         Its share of the stack.
@@ -50,14 +43,56 @@ class RunDiagnostics:
         Share of posterior mass that it covers, and that only it covers.
     """
 
+    elbo: float
+    elbo_sd: float
+    weight: float
+    gain: float
+    covered: float
+    alone: float
+
+
+@dataclass(frozen=True)
+class RunDiagnostics:
+    """One run that was given to `stack`.
+
+    Attributes
+    ----------
+    index : int
+        Its place among the runs given.
+    dropped : str
+        Why it was left out; empty when it was stacked.
+    in_stack : StackedRun or None
+        What it is to the stack; None when it was left out. Its numbers can also be read as `elbo`,
+        `elbo_sd` (None when left out), `weight`, `gain`, `covered` and `alone` (then zero).
+    """
+
     index: int
     dropped: str
-    elbo: float | None = None
-    elbo_sd: float | None = None
-    weight: float = 0.0
-    gain: float = 0.0
-    covered: float = 0.0
-    alone: float = 0.0
+    in_stack: StackedRun | None
+
+    @property
+    def elbo(self) -> float | None:
+        return None if self.in_stack is None else self.in_stack.elbo
+
+    @property
+    def elbo_sd(self) -> float | None:
+        return None if self.in_stack is None else self.in_stack.elbo_sd
+
+    @property
+    def weight(self) -> float:
+        return 0.0 if self.in_stack is None else self.in_stack.weight
+
+    @property
+    def gain(self) -> float:
+        return 0.0 if self.in_stack is None else self.in_stack.gain
+
+    @property
+    def covered(self) -> float:
+        return 0.0 if self.in_stack is None else self.in_stack.covered
+
+    @property
+    def alone(self) -> float:
+        return 0.0 if self.in_stack is None else self.in_stack.alone
 
 
 @dataclass(frozen=True)
@@ -129,7 +164,7 @@ def diagnostics(
     subsets = Subsets.of(posterior, seed)
     found = coverage(posterior.runs, subsets.mixture, posterior.weights, subsets.sample)
     gains = leave_one_out_gains(subsets)
-    own_noise = posterior.evidence.noisy and posterior.link_log_joint is None
+    own_noise = posterior.evidence.noisy and posterior.evidence.from_pool is None
     noise = _noise_share(posterior, subsets) if own_noise else None
     noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
     enough, verdict = enough_runs(gains, found.by_one, tolerance, noise_sd)
@@ -184,14 +219,6 @@ def enough_runs(
     )
 
 
-def expected_gain(runs: Sequence[Run], **stacking: Any) -> float:
-    """What one more run would bring: the mean of ELBO(all) − ELBO(all but m), in nats.
-
-    With a single run nothing can be left out; then nothing is known, and the gain is infinite.
-    """
-    return float(leave_one_out_gains(Subsets.of(stack(runs, **stacking))).mean())
-
-
 def _odds(count: int) -> str:
     """1/f with (1 − f)^M = 0.05."""
     return f"{1 / (1 - 0.05 ** (1 / count)):.1f}"
@@ -204,11 +231,11 @@ def _runs(count: int) -> str:
 def _run_diagnostics(
     posterior: StackedPosterior, found: Coverage, gains: Array
 ) -> tuple[RunDiagnostics, ...]:
-    dropped = [RunDiagnostics(d.index, d.reason) for d in posterior.dropped]
+    dropped = [RunDiagnostics(d.index, d.reason, None) for d in posterior.dropped]
     columns = (posterior.run_weights, gains, found.covered, found.alone)
     numbers = zip(*(column.tolist() for column in columns), strict=True)
     stacked = [
-        RunDiagnostics(index, "", run.elbo, run.elbo_sd, *row)
+        RunDiagnostics(index, "", StackedRun(run.elbo, run.elbo_sd, *row))
         for index, run, row in zip(posterior.kept, posterior.runs, numbers, strict=True)
     ]
     return tuple(sorted(dropped + stacked, key=lambda one: one.index))
@@ -222,7 +249,7 @@ def _noise_share(posterior: StackedPosterior, subsets: Subsets) -> float:
     """
     mixture = subsets.mixture
     w = mixture.naive_weights
-    g = Channel.from_sample(subsets.sample, mixture.reward).gradient(w)
+    g = SampleProblem.from_sample(subsets.sample, subsets.rewards).gradient(w)
     error = np.concatenate([np.diag(run.expected_log_joint_covariance) for run in posterior.runs])
     scatter = float(w @ np.square(g - w @ g))
     return min(1.0, float(w @ error) / scatter) if scatter > 0 else 1.0

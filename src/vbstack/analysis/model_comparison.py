@@ -23,7 +23,7 @@ from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from vbstack.analysis.comparison import ComparedModel, Comparison
-from vbstack.assembly import stack
+from vbstack.assembly import posterior_of
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.store import RunStore
 
@@ -56,8 +56,8 @@ def compare(
     Parameters
     ----------
     models : mapping of name to StackedPosterior, RunStore or path
-        A path is a saved posterior or a store. Of a store its `posterior.npz` is used where there
-        is one, else its runs are stacked.
+        A path is a saved posterior or a store. Of a store its `posterior.npz` is used where that
+        was made of the runs that are there now, else its runs are stacked.
     prior : mapping of name to weight, optional
         Prior model weights, normalised here; equal by default.
     level : float
@@ -158,18 +158,11 @@ def _posterior(name: str, source: Source, warnings: list[str]) -> StackedPosteri
     path = source.directory if isinstance(source, RunStore) else Path(source)
     if not path.is_dir():
         return StackedPosterior.load(path)
-    store, saved = RunStore(path), path / "posterior.npz"
-    store.plan()
-    runs = store.runs()
-    if not saved.exists():
-        return stack(list(runs.values()))
-    posterior = StackedPosterior.load(saved)
-    stacked = len(posterior.kept) + len(posterior.dropped)
-    if stacked != len(runs):
-        warnings.append(
-            f"{name}: posterior.npz was made of {stacked} runs, the store now holds {len(runs)}; "
-            f"stack them again: vbstack stack {path}"
-        )
+    store = RunStore(path)
+    store.plan()  # an error if it is none
+    posterior, not_current = posterior_of(store)
+    if not_current:
+        warnings.append(f"{name}: {not_current}")
     return posterior
 
 

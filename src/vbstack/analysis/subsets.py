@@ -1,7 +1,7 @@
 """`Subsets`: what the stack of only some of its runs would be worth, without new evaluations.
 
-The sample problem of the whole stack (see `channel`) holds that of every subset of its runs: it is
-the same problem on a face of the simplex. Weights for the subset are fitted to draws A, from the
+The sample problem of the whole stack holds that of every subset of its runs: it is the same problem
+on a face of the simplex. Weights for the subset are fitted to draws A, from the
 stack's own as a start, and scored on independent draws B. A flatters them by about as much as B
 falls short, so the mean of both is taken, each relative to the stack's own weights w*, which were
 fitted to other draws:
@@ -16,11 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from vbstack.modes import Estimate, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.stacking.mixture import Mixture
-from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import maximise
-from vbstack.stacking.weights import Target
+from vbstack.stacking.weights import FreeWeights
 
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
@@ -38,11 +39,13 @@ class Subsets:
 
     Attributes
     ----------
-    mixture, target : Mixture, Target
-        What was stacked, and what its weights may be.
+    mixture, free : Mixture, FreeWeights
+        What was stacked, and which of its weights are free.
+    log_joint, rewards : (K,)
+        The expected log-joints in the original space, and what a unit of weight earns by them.
     sample : Sample
         The draws B.
-    fitting, scoring : Channel
+    fitting, scoring : SampleProblem
         The problems of the draws A and B.
     owner : (T,)
         The run of each free weight.
@@ -59,16 +62,18 @@ class Subsets:
     """
 
     mixture: Mixture
-    target: Target
+    log_joint: Array
+    rewards: Array
+    free: FreeWeights
     sample: Sample
-    fitting: Channel
-    scoring: Channel
+    fitting: SampleProblem
+    scoring: SampleProblem
     owner: Index
     own: Array
     elbo: float
     base: tuple[float, float]
     naive: bool
-    method: str
+    method: Estimate
 
     @classmethod
     def of(cls, posterior: StackedPosterior, seed: int = 0) -> Subsets:
@@ -76,22 +81,36 @@ class Subsets:
 
         Any component may matter to some subset, and one with few draws is easily over-fitted.
         """
-        mixture = posterior.judged_mixture
+        mixture, log_joint = posterior.mixture, posterior.link_log_joint
         # Naive stacking has no free weight; its subsets are naive too, with equal ones per run.
-        kind = "all" if posterior.target == "all" else "runs"
-        target = Target.of(kind, mixture, [run.elbo for run in posterior.runs])
+        kind: WeightsKind = "all" if posterior.target == "all" else "runs"
+        free = FreeWeights.of(kind, mixture, [run.elbo for run in posterior.runs])
         rng = np.random.default_rng(seed)
         wanted = _DRAWS * (0.25 * posterior.weights + 0.75 / mixture.size)
         counts = np.maximum(2, np.round(wanted)).astype(np.int64)
         first, second = (Sample.draw(mixture, counts, rng) for _ in range(2))
-        fitting = target.channel(first, mixture.reward)
-        scoring = target.channel(second, mixture.reward)
+        reward = mixture.rewards(log_joint)
+        fitting, scoring = free.problem(first, reward), free.problem(second, reward)
         own = posterior.weights if kind == "all" else posterior.run_weights
         owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
         base = fitting.value(own), scoring.value(own)
         elbo = posterior.solution.lower
         naive, method = posterior.target == "naive", posterior.evidence.headline_method
-        return cls(mixture, target, second, fitting, scoring, owner, own, elbo, base, naive, method)
+        return cls(
+            mixture=mixture,
+            log_joint=mixture.original_log_joint(log_joint),
+            rewards=reward,
+            free=free,
+            sample=second,
+            fitting=fitting,
+            scoring=scoring,
+            owner=owner,
+            own=own,
+            elbo=elbo,
+            base=base,
+            naive=naive,
+            method=method,
+        )
 
     def best(self, members: ArrayLike) -> tuple[float, Array]:
         """The ELBO of the stack of the runs `members`, and its component weights (K,)."""
@@ -107,12 +126,12 @@ class Subsets:
         whole = np.zeros(self.owner.size)
         whole[keep] = v
         gain = 0.5 * (value - self.base[0]) + 0.5 * (score - self.base[1])
-        return self.elbo + gain, self.target.weights(whole)
+        return self.elbo + gain, self.free.weights(whole)
 
     def estimates(self, members: Index) -> tuple[float, float]:
         """Raw and headline ELBO of a subset; the caps are those of `evidence`, over the subset."""
         raw, weights = self.best(members)
-        mixture, log_joint = self.mixture, self.mixture.log_joint
+        mixture, log_joint = self.mixture, self.log_joint
         inside = np.isin(mixture.owner, members)
         values = np.bincount(mixture.owner, mixture.own_weights * log_joint)[members]
         caps = {"capped_components": np.median(log_joint[inside]), "capped_runs": np.median(values)}
@@ -121,7 +140,7 @@ class Subsets:
 
     def _start(self, keep: Index) -> Array:
         """The stack's weights on a face, where it has any, and the paper's starting weights."""
-        own, first = self.own[keep], self.target.start[keep]
+        own, first = self.own[keep], self.free.start[keep]
         start = first / first.sum()
         if own.sum() > 0:
             start = 0.3 * start + 0.7 * own / own.sum()

@@ -7,8 +7,11 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
+
+from vbstack.modes import StartsKind
 from vbstack.problem import Problem
 
 
@@ -29,6 +32,15 @@ def load_problem(name: str) -> Problem:
     if not isinstance(problem, Problem):
         raise TypeError(f"{name} is a {type(problem).__name__}, not a vbstack.Problem")
     return problem
+
+
+def given_starts(text: str | None) -> Any:
+    """The word for a kind of starting points, or the points in a text file, a row per run."""
+    if text is None or text in get_args(StartsKind):
+        return text
+    if not Path(text).exists():
+        raise ValueError(f"--starts {text!r} should be one of {get_args(StartsKind)} or a file")
+    return np.loadtxt(text, ndmin=2)
 
 
 def parsed_options(pairs: list[str] | None) -> dict[str, Any]:

@@ -22,22 +22,25 @@ from rich.console import Console
 from vbstack.analysis.model_comparison import compare as compare_models
 from vbstack.assembly import stack as stack_runs
 from vbstack.cli.arguments import (
+    given_starts,
     load_problem,
     model_names,
     parsed_options,
     prior_weights,
     whole_number,
 )
-from vbstack.engines.pyvbmc import installed_versions
 from vbstack.fitting import fit as fit_problem
-from vbstack.launching.launcher import engine_for, starting_points
-from vbstack.launching.progress import table
-from vbstack.launching.worker import FINISHED, Task, perform, run_seed
+from vbstack.launching.launcher import planned
+from vbstack.launching.progress import described, table
+from vbstack.launching.worker import Task, perform
+from vbstack.modes import EngineChoice, EvaluationsUsed, OnError, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
 from vbstack.runs.pickles import import_pickles
+from vbstack.runs.run import TooFewRuns
 from vbstack.runs.store import RunStore
-from vbstack.stacking.screening import Screen, TooFewRuns
+from vbstack.runs.versions import PYVBMC_PACKAGES, installed_versions
+from vbstack.stacking.screening import Screen
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -47,9 +50,15 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", help="an option of the engine, name=value; repeatable"),
 ]
-EngineName = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
-Evaluations = Annotated[str, typer.Option(help="of the stack: auto, own or pooled")]
-OnError = Annotated[str, typer.Option(help="fail_run, retry or floor")]
+Engine = Annotated[EngineChoice, typer.Option(help="what makes a run")]
+Evaluations = Annotated[EvaluationsUsed, typer.Option(help="what components are scored with")]
+WhenFailing = Annotated[
+    OnError | None, typer.Option("--on-error", help="when the log density fails; fail_run if new")
+]
+Starts = Annotated[
+    str | None,
+    typer.Option(help="uniform, sobol, or a text file of points, a row per run; uniform if new"),
+]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
 
@@ -84,12 +93,12 @@ def fit(
     seed: Annotated[int | None, typer.Option(help="of the whole plan")] = None,
     workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
-    starts: Annotated[str, typer.Option(help="uniform or sobol")] = "uniform",
+    starts: Starts = None,
     evaluations: Evaluations = "auto",
-    engine: EngineName = "auto",
+    engine: Engine = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
-    on_error: OnError = "fail_run",
+    on_error: WhenFailing = None,
     option: Options = None,
     quiet: Annotated[bool, typer.Option(help="no progress")] = False,
     as_json: AsJson = False,
@@ -103,13 +112,13 @@ def fit(
         seed=seed,
         n_workers=workers,
         executor=executor,
-        starts=starts,
+        starts=given_starts(starts),
         evaluations=evaluations,
         engine=engine,
         timeout=timeout,
         run_timeout=run_timeout,
         on_error=on_error,
-        options=parsed_options(option),
+        options=parsed_options(option) or None,
         progress=not quiet,
     )
     _finish(posterior, out, as_json)
@@ -120,21 +129,23 @@ def run(
     problem: ProblemName,
     out: Annotated[Path, typer.Option(help="the shared store")],
     index: Annotated[int, typer.Option(help="which run of the plan: 0, 1, …")],
-    seed: Annotated[int, typer.Option(help="of the whole plan, the same for every task")] = 0,
-    engine: EngineName = "auto",
-    on_error: OnError = "fail_run",
+    seed: Annotated[
+        int | None, typer.Option(help="of the whole plan, the same for every task; 0 if new")
+    ] = None,
+    starts: Starts = None,
+    engine: Engine = "auto",
+    on_error: WhenFailing = None,
     option: Options = None,
 ) -> None:
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
-    target = load_problem(problem)
-    store = RunStore(out)
-    options, engine = parsed_options(option), engine_for(target, store, engine)
-    plan = store.open(target, seed, options, engine)
-    start = tuple(starting_points(target, "uniform", index + 1, plan)[index].tolist())
-    seed_of_run, where = run_seed(plan, index), str(out.resolve())
-    task = Task(where, index, seed_of_run, start, on_error, engine, options)
-    outcome = perform(target, task)
-    if outcome.status != FINISHED:
+    target, store = load_problem(problem), RunStore(out)
+    if seed is None and not store.exists():
+        seed = 0
+    points, options = given_starts(starts), parsed_options(option) or None
+    count = index + 1 if points is None or isinstance(points, str) else len(points)
+    plan = planned(target, store, count, seed, points, engine, options, on_error)
+    outcome = perform(target, Task(str(out.resolve()), index, plan))
+    if outcome.status != "finished":
         _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
     print(f"run {index} finished in {out}")
 
@@ -142,17 +153,32 @@ def run(
 @command
 def stack(
     directory: Directory,
-    weights: Annotated[str, typer.Option(help="all, runs or naive")] = "all",
+    weights: Annotated[WeightsKind, typer.Option(help="which weights are free")] = "all",
     evaluations: Evaluations = "auto",
+    tolerance: Annotated[float, typer.Option(help="nats, of the certificate")] = 0.02,
+    max_draws: Annotated[int, typer.Option(help="per component")] = 512,
+    final_draws: Annotated[int, typer.Option(help="per component with weight")] = 128,
+    solver: Annotated[SolverName, typer.Option(help="of the weights")] = "certified",
+    seed: Annotated[int, typer.Option(help="of every draw")] = 0,
+    max_variance: Annotated[
+        float,
+        typer.Option(help="of an expected log-joint; runs above it are dropped"),
+    ] = 5.0,
     min_runs: Annotated[int, typer.Option(help="fewer usable runs are an error")] = 1,
     all_runs: Annotated[bool, typer.Option(help="also runs that did not converge")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Stack the finished runs of a store."""
-    found = RunStore(directory).runs()
-    rules = Screen(require_converged=not all_runs, min_runs=min_runs)
     posterior = stack_runs(
-        list(found.values()), weights=weights, evaluations=evaluations, screen=rules
+        list(RunStore(directory).runs().values()),
+        weights=weights,
+        evaluations=evaluations,
+        tolerance=tolerance,
+        max_draws=max_draws,
+        final_draws=final_draws,
+        solver=solver,
+        screen=Screen(not all_runs, max_variance, min_runs),
+        seed=seed,
     )
     _finish(posterior, directory, as_json)
 
@@ -175,12 +201,11 @@ def report(
 def status(directory: Directory, as_json: AsJson = False) -> None:
     """A table of the runs: state, evaluations, ELBO, time, host."""
     store = RunStore(directory)
-    store.plan()
-    states = store.states()
+    plan, states = store.read_plan(), store.states()
     if as_json:
         print(json.dumps([asdict(state) for state in states], indent=1))
     else:
-        Console(width=None if sys.stdout.isatty() else 160).print(table(states))
+        Console(width=None if sys.stdout.isatty() else 160).print(table(states, described(plan)))
 
 
 @command
@@ -228,7 +253,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     report: dict[str, Any] = {
         "python": sys.version.split()[0],
-        "versions": installed_versions(),
+        "versions": installed_versions(PYVBMC_PACKAGES),
         "cores": os.cpu_count(),
         "threads": {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()},
         "can write": os.access(tempfile.gettempdir(), os.W_OK),
@@ -255,7 +280,7 @@ def _finish(posterior: StackedPosterior, out: Path, as_json: bool) -> None:
     if as_json:
         mean, covariance = posterior.moments()
         result = {
-            "evidence": asdict(posterior.evidence),
+            "evidence": posterior.evidence.as_dict(),
             "gap": posterior.solution.gap,
             "names": list(posterior.names),
             "mean": mean.tolist(),

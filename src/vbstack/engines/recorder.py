@@ -10,19 +10,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.problem import EvaluationError, Problem
-from vbstack.runs.journal import Entry, Journal
-from vbstack.runs.run import Evaluations, Run
+from vbstack.checks import checked_word
+from vbstack.modes import OnError
+from vbstack.problem import Evaluation, EvaluationError, Problem
+from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.journal import Journal
+from vbstack.runs.run import Run
 
 Array = NDArray[np.float64]
 
-ON_ERROR = ("fail_run", "retry", "floor")
 _RETRIES = 3
 _MOST_FLOORED = 0.2  # share of floored evaluations above which a run fails
 _FLOOR_DEPTH = 1000.0  # nats below the lowest value seen
@@ -60,68 +62,71 @@ class Recorder:
         problem: Problem,
         seed: int,
         journal: Journal,
-        on_error: str = "fail_run",
-        precomputed: Sequence[Entry] = (),
+        on_error: OnError = "fail_run",
+        precomputed: Sequence[Evaluation] = (),
         watch: Callable[[Progress], None] | None = None,
     ):
-        if on_error not in ON_ERROR:
-            raise ValueError(f"on_error={on_error!r} is not known; choose one of {ON_ERROR}")
         self.problem, self.seed, self.journal = problem, seed, journal
-        self.on_error, self.watch = on_error, watch or (lambda progress: None)
+        self.on_error = checked_word("on_error", on_error, OnError)
+        self.watch = watch or (lambda progress: None)
         # An engine that can tell its iteration and ELBO puts a function here.
         self.observe: Callable[[], tuple[int, float | None]] = lambda: (0, None)
         self.precomputed = list(precomputed)
-        self.known: list[Entry] = list(journal.entries)
-        self.made: list[Entry] = []
+        self.journalled = list(journal.evaluations)  # by an earlier attempt at this run
+        self.made: list[Evaluation] = []
 
     @property
     def replayed(self) -> int:
         """Evaluations answered from the journal so far."""
-        return min(len(self.made), len(self.known))
+        return min(len(self.made), len(self.journalled))
 
     @property
-    def floored(self) -> list[Entry]:
-        return [entry for entry in self.made if entry.error]
+    def floored(self) -> list[Evaluation]:
+        return [evaluation for evaluation in self.made if evaluation.failure]
+
+    def __len__(self) -> int:
+        """Evaluations so far, those known beforehand included."""
+        return len(self.precomputed) + len(self.made)
 
     def evaluations(self) -> Evaluations:
         """All evaluations so far, in order; those known beforehand first."""
-        return as_evaluations([*self.precomputed, *self.made], self.problem.noisy)
+        return Evaluations.of([*self.precomputed, *self.made], self.problem.noisy)
 
-    def __call__(self, x: Array) -> float | tuple[float, float]:
-        """The value at x, as pyvbmc wants it: a float, or (value, sd) when noisy."""
+    def __call__(self, x: Array) -> Evaluation:
+        """The evaluation at x: from the journal while a run is repeated, else a new one."""
         index = len(self.made)
         point = tuple(float(v) for v in np.ravel(x))
-        if index < len(self.known):
-            entry = self.known[index]
-            if entry.x != point:
+        if index < len(self.journalled):
+            evaluation = self.journalled[index]
+            if evaluation.x != point:
                 raise ReplayMismatch(
-                    f"evaluation {index} of the journal is at {list(entry.x)}, the run asks for "
-                    f"{list(point)}"
+                    f"evaluation {index} of the journal is at {list(evaluation.x)}, the run asks "
+                    f"for {list(point)}"
                 )
         else:
-            entry = self._new(index, point)
-            self.journal.append(entry)
-        self.made.append(entry)
+            evaluation = self._new(index, point)
+            self.journal.append(evaluation)
+        self.made.append(evaluation)
         self._check_floored()
         self.watch(Progress(len(self.made), *self.observe()))
-        return (entry.value, float(entry.sd or 0)) if self.problem.noisy else entry.value
+        return evaluation
 
-    def _new(self, index: int, point: tuple[float, ...]) -> Entry:
+    def _new(self, index: int, point: tuple[float, ...]) -> Evaluation:
         begun = time.perf_counter()
         for attempt in range(_RETRIES if self.on_error == "retry" else 1):
             try:
                 rng = np.random.default_rng([self.seed, 2, index, attempt])
-                value, sd = self.problem.evaluate(np.array(point), rng)
-                return Entry(point, value, sd, time.perf_counter() - begun, "")
+                evaluation = self.problem.evaluation(np.array(point), rng)
+                return replace(evaluation, seconds=time.perf_counter() - begun)
             except EvaluationError as error:
                 failure = error
         if self.on_error != "floor":
             raise failure
-        seen = [entry.value for entry in self.made]
+        seen = [evaluation.value for evaluation in self.made]
         floor = min(seen, default=0.0) - (_FLOOR_DEPTH if not self.floored else 0.0)
         sd = self.made[-1].sd if self.made else 1.0
         sd = sd if self.problem.noisy else None
-        return Entry(point, floor, sd, time.perf_counter() - begun, failure.message)
+        return Evaluation(point, floor, sd, time.perf_counter() - begun, failure.message)
 
     def _check_floored(self) -> None:
         bad, total = len(self.floored), len(self.made)
@@ -129,13 +134,6 @@ class Recorder:
             last = self.floored[-1]
             raise EvaluationError(
                 f"{bad} of {total} evaluations failed and were floored, more than "
-                f"{_MOST_FLOORED:.0%}; the last: {last.error}",
+                f"{_MOST_FLOORED:.0%}; the last: {last.failure}",
                 np.array(last.x),
             )
-
-
-def as_evaluations(entries: Sequence[Entry], noisy: bool) -> Evaluations:
-    """Journal entries as arrays."""
-    x = np.array([entry.x for entry in entries])
-    sds = np.array([entry.sd for entry in entries], dtype=float) if noisy else None
-    return Evaluations(x, np.array([entry.value for entry in entries]), sds)

@@ -23,8 +23,8 @@ from typing import Any
 
 from pebble import ProcessPool
 
-from vbstack.engines import HEAVY_IMPORTS
-from vbstack.launching.worker import FAILED, Outcome, Task, perform, perform_packed
+from vbstack.engines.registry import HEAVY_IMPORTS
+from vbstack.launching.worker import Outcome, Task, perform, perform_packed
 from vbstack.problem import Problem
 
 Submit = Callable[[Task], "Future[Outcome]"]
@@ -47,7 +47,7 @@ def outcomes(
     if executor == "here":
         yield from _performed_here(problem, tasks, deadline)
         return
-    heavy = sorted({HEAVY_IMPORTS[task.engine] for task in tasks})
+    heavy = sorted({HEAVY_IMPORTS[task.plan.engine] for task in tasks})
     with _submitter(executor, problem, n_workers, run_timeout, heavy) as submit:
         futures = {submit(task): task for task in tasks}
         completed = _dask_completed if _is_dask(executor) else as_completed
@@ -71,10 +71,10 @@ def _outcome(future: Any, task: Task, run_timeout: float | None) -> Outcome:
     try:
         result = future.result()
     except TimeoutError:
-        return Outcome(task.index, FAILED, f"took longer than the limit of {run_timeout} s")
+        return Outcome(task.index, "failed", f"took longer than the limit of {run_timeout} s")
     except Exception as error:
-        return Outcome(task.index, FAILED, f"its process died: {type(error).__name__}: {error}")
-    return result if isinstance(result, Outcome) else Outcome(task.index, FAILED, repr(result))
+        return Outcome(task.index, "failed", f"its process died: {type(error).__name__}: {error}")
+    return result if isinstance(result, Outcome) else Outcome(task.index, "failed", repr(result))
 
 
 @contextmanager

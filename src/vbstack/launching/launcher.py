@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.stats import qmc
+from numpy.typing import ArrayLike
 
-from vbstack.engines import resolved
-from vbstack.engines.recorder import ON_ERROR
+from vbstack.engines.registry import resolved
 from vbstack.launching.executors import outcomes
-from vbstack.launching.progress import Reporter, Standing
-from vbstack.launching.worker import BUSY, FINISHED, Outcome, Task, run_seed
+from vbstack.launching.progress import Reporter
+from vbstack.launching.worker import Outcome, Task
+from vbstack.modes import EngineChoice, EngineName, OnError, StartsKind
 from vbstack.problem import Problem
-from vbstack.runs.run import Run
+from vbstack.runs.plan import Plan, as_points
+from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore
-from vbstack.stacking.screening import TooFewRuns
 
-Array = NDArray[np.float64]
+Announce = Callable[[Mapping[int, Run]], str]
+
 
 _BUSY_SECONDS = 2.0  # between two looks at runs that another launcher has
 
@@ -31,23 +32,25 @@ def launch(
     problem: Problem,
     n_runs: int,
     *,
-    store: RunStore | str,
+    store: RunStore | str | os.PathLike[str],
     executor: Any = None,
     n_workers: int | None = None,
     seed: int | None = None,
-    starts: str | ArrayLike = "uniform",
-    engine: str = "auto",
+    starts: StartsKind | ArrayLike | None = None,
+    engine: EngineChoice = "auto",
     timeout: float | None = None,
     run_timeout: float | None = None,
-    on_error: str = "fail_run",
+    on_error: OnError | None = None,
     options: Mapping[str, Any] | None = None,
     progress: bool = True,
+    announce: Announce | None = None,
 ) -> list[Run]:
     """The finished runs 0 … n_runs − 1 of the store, in order; those missing are made first.
 
-    Run m depends on the problem, the store's seed and m only: not on the back end, the order or the
-    number of workers. A run that was interrupted is resumed by replay; a finished one is never
-    made again. Runs that fail are recorded with the point that caused it, and left out.
+    Run m depends on the problem, the plan of the store (`Plan`) and m only: not on the back end,
+    the order or the number of workers. A run that was interrupted is resumed by replay; a finished
+    one is never made again. Runs that fail are recorded with the point that caused it, and left
+    out.
 
     Parameters
     ----------
@@ -56,8 +59,9 @@ def launch(
     executor : "local" (default), "here", Executor, dask Client or address
         Where the runs happen (see `executors`).
     seed : int, optional
-        Of the whole plan; a store that exists keeps its own.
-    starts : "uniform", "sobol" or array (n_runs, D)
+        Of the whole plan. A store that exists keeps its own seed, starts, options and on_error,
+        unless they are given here; other seeds, starts or options are refused.
+    starts : "uniform" (default), "sobol" or array (n_runs, D)
         Starting points: random or Sobol points in the plausible box, or yours.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; the store remembers it. "auto" is the store's own; in a new store
@@ -67,41 +71,29 @@ def launch(
         stopped and their journals stay; on other back ends runs under way go on.
     run_timeout : float, optional
         Seconds after which a run is stopped (local processes only); its journal stays.
-    on_error : "fail_run", "retry" or "floor"
+    on_error : "fail_run" (default), "retry" or "floor"
         What to do when the log density fails: fail the run, try the point up to three times, or put
         a low value in its place (at most 20 % of the evaluations).
     options : mapping, optional
         The engine's options, by pyvbmc's names or those of `engines.native.settings.Settings`.
+    announce : callable, optional
+        Called with all runs that are finished, by their numbers, whenever one more is; the line
+        that it returns is shown with the progress.
     """
-    if on_error not in ON_ERROR:
-        raise ValueError(f"on_error={on_error!r} is not known; choose one of {ON_ERROR}")
     if n_runs < 1:
         raise ValueError(f"n_runs={n_runs!r} must be at least one")
     store = store if isinstance(store, RunStore) else RunStore(store)
-    engine = engine_for(problem, store, engine)
-    plan_seed = store.open(problem, seed, options or {}, engine)
-    points = starting_points(problem, starts, n_runs, plan_seed)
+    plan = planned(problem, store, n_runs, seed, starts, engine, options, on_error)
     finished = store.runs()
-    tasks = [
-        Task(
-            directory=str(store.directory.resolve()),
-            index=index,
-            seed=run_seed(plan_seed, index),
-            start=tuple(points[index].tolist()),
-            on_error=on_error,
-            engine=engine,
-            options=dict(options or {}),
-        )
-        for index in range(n_runs)
-        if index not in finished
-    ]
+    where = str(store.directory.resolve())
+    tasks = [Task(where, index, plan) for index in range(n_runs) if index not in finished]
     if tasks:
         store.check_writable()
     reporter = Reporter(silent=not progress)
     reporter.say_all(store.set_aside)
     if finished:
         reporter.say(f"{len(finished)} runs are in {store.directory} already")
-    job = _Job(problem, store, executor, n_workers, run_timeout, reporter, Standing(finished))
+    job = _Job(problem, store, executor, n_workers, run_timeout, reporter, dict(finished), announce)
     with reporter.watching(store, range(n_runs)):
         failures = job.perform(tasks, math.inf if timeout is None else time.monotonic() + timeout)
     found = store.runs()
@@ -112,30 +104,40 @@ def launch(
     return made
 
 
-def engine_for(problem: Problem, store: RunStore, name: str) -> str:
+def planned(
+    problem: Problem,
+    store: RunStore,
+    n_runs: int,
+    seed: int | None = None,
+    starts: StartsKind | ArrayLike | None = None,
+    engine: EngineChoice = "auto",
+    options: Mapping[str, Any] | None = None,
+    on_error: OnError | None = None,
+) -> Plan:
+    """The plan of the store, made if it is new; see `launch` for what may be given."""
+    points: Any = starts
+    if starts is not None and not isinstance(starts, str):
+        expected = (n_runs, problem.dimension)
+        if np.shape(starts) != expected:
+            raise ValueError(f"starts has shape {np.shape(starts)}, expected {expected}")
+        points = as_points(starts)
+    plan = store.open(
+        problem,
+        engine=engine_for(problem, store, engine),
+        seed=seed,
+        options=options,
+        starts=points,
+        on_error=on_error,
+    )
+    plan.start(n_runs - 1)  # an error if there are fewer starting points than runs
+    return plan
+
+
+def engine_for(problem: Problem, store: RunStore, name: EngineChoice) -> EngineName:
     """The engine that `name` means; "auto" is that of the store, if it is there already."""
     if name == "auto" and store.exists():
-        return str(store.plan()["engine"])
+        return store.read_plan().engine
     return resolved(name, problem)
-
-
-def starting_points(problem: Problem, starts: str | ArrayLike, n_runs: int, seed: int) -> Array:
-    """Starting points (n_runs, D); point m does not depend on n_runs."""
-    lower = np.asarray(problem.plausible_lower_bounds, dtype=float)
-    upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
-    if isinstance(starts, str) and starts == "uniform":
-        rngs = (np.random.default_rng([run_seed(seed, m), 0]) for m in range(n_runs))
-        return np.array([rng.uniform(lower, upper) for rng in rngs])
-    if isinstance(starts, str) and starts == "sobol":
-        power = int(np.ceil(np.log2(max(2, n_runs))))
-        sobol = qmc.Sobol(problem.dimension, rng=np.random.default_rng(seed))
-        return lower + (upper - lower) * sobol.random_base2(power)[:n_runs]
-    if isinstance(starts, str):
-        raise ValueError(f"starts={starts!r} is not known; use 'uniform', 'sobol' or an array")
-    points = np.asarray(starts, dtype=float)
-    if points.shape != (n_runs, problem.dimension):
-        raise ValueError(f"starts has shape {points.shape}, expected {(n_runs, problem.dimension)}")
-    return points
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,8 @@ class _Job:
     n_workers: int | None
     run_timeout: float | None
     reporter: Reporter
-    standing: Standing
+    finished: dict[int, Run]
+    announce: Announce | None
 
     def perform(self, tasks: list[Task], deadline: float) -> dict[int, str]:
         """Do the tasks, and say why runs failed; runs that another launcher has are waited for."""
@@ -179,9 +182,9 @@ class _Job:
             run_timeout=self.run_timeout,
             deadline=deadline,
         ):
-            if outcome.status == BUSY:
+            if outcome.status == "busy":
                 busy.add(outcome.index)
-            elif outcome.status == FINISHED:
+            elif outcome.status == "finished":
                 self._finished(outcome)
             else:
                 failures[outcome.index] = self._failed(outcome)
@@ -198,7 +201,9 @@ class _Job:
             f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"
             f"{extra}, {run.seconds or 0:.0f} s{note}"
         )
-        self.reporter.announce(self.standing.including(outcome.index, run))
+        self.finished[outcome.index] = run
+        if self.announce is not None:
+            self.reporter.announce(self.announce(self.finished))
 
     def _failed(self, outcome: Outcome) -> str:
         message = outcome.message

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,13 +13,10 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from vbstack.assembly import stack
-from vbstack.runs.run import Run
+from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunState, RunStore
-from vbstack.stacking.screening import TooFewRuns
 
 _REFRESH_SECONDS = 1.0
-_PATIENCE = 50  # times its own cost between two stacks for the progress display
 _STYLES = {"finished": "green", "running": "cyan", "failed": "red", "interrupted": "yellow"}
 
 
@@ -82,30 +78,14 @@ class Reporter:
                 self.live = None
 
 
-class Standing:
-    """The stacked ELBO of the runs finished so far, worked out when that costs little."""
-
-    def __init__(self, runs: Mapping[int, Run]):
-        self._runs = dict(runs)
-        self._not_before = 0.0
-
-    def including(self, index: int, run: Run) -> str:
-        """A line on the stack with this run too; empty when the last one was too short ago."""
-        self._runs[index] = run
-        begun = time.monotonic()
-        if begun < self._not_before:
-            return ""
-        try:
-            posterior = stack(list(self._runs.values()), tolerance=0.1, final_draws=32)
-        except TooFewRuns:
-            return "no run can be stacked yet"
-        ended = time.monotonic()
-        self._not_before = ended + _PATIENCE * (ended - begun)
-        e = posterior.evidence
-        return (
-            f"stack of {len(posterior.runs)} finished runs: ELBO {e.headline:.3f} ± "
-            f"{e.headline_sd:.3f}"
-        )
+def described(plan: Plan) -> str:
+    """The plan in one line."""
+    starts = plan.starts if isinstance(plan.starts, str) else f"{len(plan.starts)} given"
+    options = "".join(f", {name}={value!r}" for name, value in plan.options.items())
+    return (
+        f"plan: engine {plan.engine}, seed {plan.seed}, starts {starts}, on_error {plan.on_error}"
+        f"{options}"
+    )
 
 
 def table(states: Sequence[RunState], caption: str = "") -> Table:

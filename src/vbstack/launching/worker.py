@@ -8,34 +8,24 @@ from __future__ import annotations
 import pickle
 import time
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from vbstack.engines import engine_named
 from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch
+from vbstack.engines.registry import engine_named
+from vbstack.modes import OutcomeStatus
 from vbstack.problem import EvaluationError, Problem
+from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
-
-Array = NDArray[np.float64]
-
-FINISHED, BUSY, FAILED = "finished", "busy", "failed"
 
 
 @dataclass(frozen=True)
 class Task:
-    """One run to do: where, which, from which start and seed, and how."""
+    """One run to do: where, and which of the plan."""
 
     directory: str
     index: int
-    seed: int
-    start: tuple[float, ...]
-    on_error: str
-    engine: str = "pyvbmc"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    plan: Plan
 
 
 @dataclass(frozen=True)
@@ -43,15 +33,9 @@ class Outcome:
     """How a run ended: "finished", "busy" (another process has it) or "failed", and why."""
 
     index: int
-    status: str
+    status: OutcomeStatus
     message: str = ""
     replayed: int = 0
-
-
-def run_seed(seed: int, index: int) -> int:
-    """The seed of run `index` of a plan: 63 bits, whatever the back end or the order."""
-    state = np.random.SeedSequence(seed, spawn_key=(index,)).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))
 
 
 def perform_packed(packed: bytes, task: Task) -> Outcome:
@@ -66,9 +50,9 @@ def perform(problem: Problem, task: Task) -> Outcome:
     try:
         with store.claim(task.index) as mine:
             if not mine:
-                return Outcome(task.index, BUSY, "another process works on it")
+                return Outcome(task.index, "busy", "another process works on it")
             if store.load(task.index) is not None:
-                return Outcome(task.index, FINISHED, "was there already")
+                return Outcome(task.index, "finished", "was there already")
             return _finish(problem, task, store)
     except EvaluationError as error:
         return _failed(store, task, str(error), x=error.x.tolist())
@@ -79,19 +63,24 @@ def perform(problem: Problem, task: Task) -> Outcome:
 
 
 def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
-    engine, start, note = engine_named(task.engine), np.array(task.start), ""
+    plan, note = task.plan, ""
+    engine, start, seed = engine_named(plan.engine), plan.start(task.index), _seed(task)
     try:
         recorder = _recorder(problem, task, store)
-        run = engine(problem, start, task.seed, recorder, task.options)
+        run = engine(problem, start, seed, recorder, plan.options)
     except ReplayMismatch as mismatch:
         note = f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
         store.give_up_replay(task.index)
         recorder = _recorder(problem, task, store)
-        run = engine(problem, start, task.seed, recorder, task.options)
+        run = engine(problem, start, seed, recorder, plan.options)
     if recorder.floored:
         note = f"{note} {len(recorder.floored)} failed evaluations were floored".strip()
     store.save(task.index, run)
-    return Outcome(task.index, FINISHED, note, recorder.replayed)
+    return Outcome(task.index, "finished", note, recorder.replayed)
+
+
+def _seed(task: Task) -> int:
+    return task.plan.run_seed(task.index)
 
 
 def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
@@ -106,9 +95,9 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
 
     return Recorder(
         problem,
-        task.seed,
+        _seed(task),
         store.journal(task.index),
-        task.on_error,
+        task.plan.on_error,
         store.precomputed(task.index),
         watch,
     )
@@ -120,4 +109,4 @@ def _failed(store: RunStore, task: Task, message: str, **details: Any) -> Outcom
         store.save_failure(task.index, record)
     except OSError as error:
         message += f" (nor could this be noted in the store: {error})"
-    return Outcome(task.index, FAILED, message)
+    return Outcome(task.index, "failed", message)

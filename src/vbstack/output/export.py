@@ -1,4 +1,4 @@
-"""The stack in other people's formats: ArviZ, NetCDF, CSV, a Gaussian mixture, SciPy's names.
+"""The stack in other people's formats: ArviZ, NetCDF, CSV, a Gaussian mixture.
 
 Draws are independent, so they form one chain. They come from the stack, an approximation: MCMC
 diagnostics of them (R-hat, effective sample size) say nothing about how good it is.
@@ -9,41 +9,22 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from vbstack.runs.files import replacing
+from vbstack.posterior import GaussianMixture, Seed, StackedPosterior
+from vbstack.runs.atomic import replacing
 from vbstack.runs.transform import UNBOUNDED
-from vbstack.stacking.mixture import Mixture
-
-if TYPE_CHECKING:
-    from vbstack.posterior import StackedPosterior
 
 Array = NDArray[np.float64]
-Seed = int | np.random.Generator | None
 
 _ARVIZ_DIMENSIONS = ("chain", "draw")
 _CSV_COLUMNS = ("log_density", "run", "component")
-
-
-@dataclass(frozen=True)
-class GaussianMixture:
-    """Σ_k w_k N(μ_k, Σ_k) in the original space: weights (K,), means (K, D), covariances (K, D, D).
-
-    Only components with weight are listed; `run` (K,) is the place of each among the runs given to
-    `stack`.
-    """
-
-    weights: Array
-    means: Array
-    covariances: Array
-    run: NDArray[np.int64]
-    names: tuple[str, ...]
 
 
 def to_gaussian_mixture(posterior: StackedPosterior) -> GaussianMixture:
@@ -59,7 +40,7 @@ def to_gaussian_mixture(posterior: StackedPosterior) -> GaussianMixture:
                 f"{run.transform.upper[d]}], and its map to the real line is not linear. Use "
                 "sample(), log_pdf() and moments(), which need no such form"
             )
-    mixture = Mixture.from_runs(posterior.runs)
+    mixture = posterior.mixture
     keep = np.flatnonzero(posterior.weights)
     factors = mixture.factors[keep]
     return GaussianMixture(
@@ -149,23 +130,6 @@ def to_csv(
     return target
 
 
-def rvs(
-    posterior: StackedPosterior, size: int | tuple[int, ...] = 1, random_state: Seed = None
-) -> Array:
-    """Draws (*size, D) under SciPy's name; (D,) for `size=1`, as SciPy's multivariate laws do."""
-    shape = (size,) if isinstance(size, (int, np.integer)) else tuple(size)
-    draws = posterior.sample(int(np.prod(shape)), random_state)
-    return draws[0] if shape == (1,) else draws.reshape(*shape, posterior.dimension)
-
-
-def logpdf(posterior: StackedPosterior, x: ArrayLike) -> Array:
-    """Log density under SciPy's name, for points (..., D); one value per point."""
-    points = np.asarray(x, dtype=float)
-    if points.ndim < 3:
-        return posterior.log_pdf(points)
-    return posterior.log_pdf(points.reshape(-1, points.shape[-1])).reshape(points.shape[:-1])
-
-
 def labelled_draws(
     posterior: StackedPosterior, n: int, seed: Seed
 ) -> tuple[Array, Array, NDArray[np.int64], NDArray[np.int64]]:
@@ -186,16 +150,14 @@ def _extra(name: str) -> Any:
 
 def _attributes(posterior: StackedPosterior) -> dict[str, Any]:
     """The evidence and what made it, as attributes that NetCDF can hold."""
-    from vbstack import __version__
-
     evidence = {
         f"evidence_{name}": int(value) if isinstance(value, bool) else value
-        for name, value in asdict(posterior.evidence).items()
+        for name, value in posterior.evidence.as_dict().items()
         if value is not None
     }
     return {
         "inference_library": "vbstack",
-        "inference_library_version": __version__,
+        "inference_library_version": version("vbstack"),
         "log_evidence": posterior.evidence.headline,
         "log_evidence_sd": posterior.evidence.headline_sd,
         **evidence,

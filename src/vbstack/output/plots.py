@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator, NullLocator
 
 from vbstack.analysis.diagnosis import Diagnostics
 from vbstack.output.corner_plots import corner_plot, run_draws, runs_plot
+from vbstack.output.estimate_names import ESTIMATE_NAMES
 from vbstack.output.figure_style import BLUE, PALETTE, RED, SKY, figure_of, finished, new_axes
 from vbstack.posterior import StackedPosterior
 
@@ -105,20 +106,10 @@ def learning_curve_plot(found: Diagnostics, *, ax: Axes | None = None) -> Figure
     return finished(ax)
 
 
-_ESTIMATES = {
-    "raw": "raw",
-    "capped_components": "capped by components",
-    "capped_runs": "capped by runs",
-    "pooled_elbo": "pooled, ELBO",
-    "pooled": "pooled, log evidence",
-    "naive": "naive stacking",
-}
-
-
 def evidence_plot(posterior: StackedPosterior, *, ax: Axes | None = None) -> Figure:
     """Every estimate of the log evidence with its error; the filled one is the headline."""
     e = posterior.evidence
-    values = {name: getattr(e, name, None) for name in _ESTIMATES}
+    values = {name: getattr(e, name) for name in ESTIMATE_NAMES}
     known = {name: float(value) for name, value in values.items() if value is not None}
     ax = ax or new_axes((5.6, 1.1 + 0.36 * len(known)))
     for row, (name, value) in enumerate(known.items()):
@@ -131,7 +122,7 @@ def evidence_plot(posterior: StackedPosterior, *, ax: Axes | None = None) -> Fig
             f"{value:.3f}", (value, row), (0, 7), textcoords="offset points", ha="center",
             fontsize=8,
         )  # fmt: skip
-    labels = [_ESTIMATES[n] + (" (headline)" if n == e.headline_method else "") for n in known]
+    labels = [ESTIMATE_NAMES[n] + (" (headline)" if n == e.headline_method else "") for n in known]
     ax.set_yticks(range(len(known)), labels)
     ax.set_ylim(len(known) - 0.5, -0.8)
     ax.margins(x=0.15)

@@ -12,9 +12,10 @@ import json
 import os
 import platform
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +24,22 @@ import numpy as np
 from markupsafe import Markup
 
 from vbstack.analysis.diagnosis import Diagnostics, diagnostics
-from vbstack.assembly import stack
-from vbstack.engines.pyvbmc import installed_versions
+from vbstack.assembly import numbered, posterior_of
+from vbstack.output.estimate_names import ESTIMATE_NAMES
 from vbstack.output.figure_style import Units
 from vbstack.output.number_text import decimals, fixed, number, percent
 from vbstack.output.report_figures import pictures
 from vbstack.posterior import StackedPosterior
-from vbstack.runs.files import FileError, replacing
+from vbstack.runs.atomic import replacing
+from vbstack.runs.files import FileError
+from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunState, RunStore
+from vbstack.runs.versions import NATIVE_PACKAGES, PYVBMC_PACKAGES, installed_versions
+from vbstack.stacking.settings import StackSettings
 
 _DRAWS = 40_000  # for quantiles
 _QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 _CONTENTS = ("parameters", "evidence", "figures", "runs", "problem", "reproduce")
-
-_METHODS = {
-    "raw": "raw",
-    "capped_components": "capped by components",
-    "capped_runs": "capped by runs",
-    "pooled": "pooled",
-    "pooled_elbo": "pooled ELBO",
-    "naive": "naive",
-}
 
 
 @dataclass(frozen=True)
@@ -51,7 +47,7 @@ class Origin:
     """Where a stack comes from: the store's directory, its plan, and the state of its runs."""
 
     directory: str
-    plan: Mapping[str, Any]
+    plan: Plan
     states: tuple[RunState, ...]
 
     @property
@@ -83,39 +79,17 @@ def store_report(
 ) -> Path:
     """Write the report of a store's runs, to DIR/report.html by default.
 
-    DIR/posterior.npz is used when it is newer than every run and holds them all; otherwise the runs
-    are stacked.
+    DIR/posterior.npz is used when it was made of the runs that are there now; otherwise they are
+    stacked. Runs are called by their numbers in the store.
     """
     store = RunStore(directory)
-    plan = store.plan()
-    origin = Origin(str(directory), plan, tuple(store.states()))
+    origin = Origin(str(directory), store.read_plan(), tuple(store.states()))
     target = store.directory / "report.html" if path is None else path
-    return write_report(posterior_of(store), target, origin=origin, **settings)
-
-
-def posterior_of(store: RunStore) -> StackedPosterior:
-    """The stack of a store's finished runs, which are called by their numbers in the store."""
-    runs = store.runs()
-    if not runs:
+    numbers = list(store.runs())
+    if not numbers:
         raise FileError(f"{store.directory} holds no finished run to report on")
-    posterior = _saved(store, list(runs)) or stack(list(runs.values()))
-    numbers = list(runs)
-    return replace(
-        posterior,
-        kept=tuple(numbers[place] for place in posterior.kept),
-        dropped=tuple(replace(d, index=numbers[d.index]) for d in posterior.dropped),
-    )
-
-
-def _saved(store: RunStore, numbers: Sequence[int]) -> StackedPosterior | None:
-    """The store's saved posterior if it is up to date."""
-    path = store.directory / "posterior.npz"
-    newest = max(store.path(number, "npz").stat().st_mtime_ns for number in numbers)
-    if not path.exists() or path.stat().st_mtime_ns < newest:
-        return None
-    posterior = StackedPosterior.load(path)
-    same = len(posterior.kept) + len(posterior.dropped) == len(numbers)
-    return posterior if same else None
+    posterior = numbered(posterior_of(store)[0], numbers)
+    return write_report(posterior, target, origin=origin, **settings)
 
 
 def render(
@@ -126,8 +100,6 @@ def render(
     origin: Origin | None = None,
 ) -> str:
     """The report as HTML text."""
-    from vbstack import __version__
-
     found = diagnostics(posterior)
     css, js = (_template_text(name) for name in ("report.css", "report.js"))
     environment = jinja2.Environment(
@@ -136,7 +108,7 @@ def render(
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {"number": number, "fixed": fixed, "percent": percent}
-    environment.filters["words"] = _METHODS.__getitem__
+    environment.filters["words"] = ESTIMATE_NAMES.__getitem__
     how, commands = _commands(posterior, origin)
     return environment.get_template("report.html.j2").render(
         css=Markup(css),
@@ -163,8 +135,8 @@ def render(
         bounds=_bounds(posterior, origin),
         how=how,
         commands=commands,
-        versions=_versions(posterior, __version__),
-        version=__version__,
+        versions=_versions(posterior),
+        version=version("vbstack"),
     )
 
 
@@ -218,10 +190,15 @@ def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
         ("quadrature sd", e.gp_sd, "error of the expected log-joint, from the runs' surrogates"),
         ("gap", e.gap, "no weights of this kind have an ELBO higher by more"),
     ]
-    if e.pooled_elbo is not None and e.pooled is not None:
+    pooled = e.from_pool
+    if pooled is not None:
         rows[5:5] = [
-            ("pooled ELBO", e.pooled_elbo, "log-joints from all runs' evaluations together"),
-            ("pooled", e.pooled, "the same with the stack's divergence from the posterior"),
+            ("pooled ELBO", pooled.elbo, "log-joints from all runs' evaluations together"),
+            (
+                "pooled",
+                pooled.log_evidence,
+                "the same and the stack's divergence from the posterior",
+            ),
         ]
     return rows
 
@@ -254,8 +231,10 @@ def _run_rows(
 
 def _troubles(posterior: StackedPosterior, origin: Origin | None) -> list[tuple[int, str, str]]:
     """Dropped and unfinished runs with their reasons."""
-    dropped = [(d.index, "dropped", d.reason) for d in posterior.dropped]
-    unfinished = [
+    dropped: list[tuple[int, str, str]] = [
+        (d.index, "dropped", d.reason) for d in posterior.dropped
+    ]
+    unfinished: list[tuple[int, str, str]] = [
         (state.index, state.state, state.message or f"after {state.evaluations} evaluations")
         for state in (origin.unfinished if origin else ())
     ]
@@ -267,15 +246,16 @@ def _bounds(posterior: StackedPosterior, origin: Origin | None) -> list[tuple[An
     transform = posterior.runs[0].transform
     columns = [transform.lower.tolist(), transform.upper.tolist()]
     if origin:
-        described = origin.plan["problem"]
+        described = origin.plan.problem
         keys = ("plausible_lower_bounds", "plausible_upper_bounds")
         columns[1:1] = [[float(value) for value in described[key]] for key in keys]
     return list(zip(posterior.names, *columns, strict=True))
 
 
-def _versions(posterior: StackedPosterior, version: str) -> list[tuple[str, str, str]]:
+def _versions(posterior: StackedPosterior) -> list[tuple[str, str, str]]:
     """Name, versions recorded by the runs, version now."""
-    now = {"vbstack": version, "python": platform.python_version(), **installed_versions()}
+    packages = dict.fromkeys((*NATIVE_PACKAGES, *PYVBMC_PACKAGES))
+    now = {"python": platform.python_version(), **installed_versions(list(packages))}
     then: dict[str, set[str]] = {}
     for run in posterior.runs:
         for name, value in run.versions.items():
@@ -286,33 +266,51 @@ def _versions(posterior: StackedPosterior, version: str) -> list[tuple[str, str,
 
 def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, str]:
     """How to make this result again: a sentence and the commands."""
-    values = "own" if posterior.link_log_joint is None else "pooled"
     if origin is None:
         lines = [
-            "from vbstack import stack",
-            f"posterior = stack(runs, weights={posterior.target!r}, evaluations={values!r})"
-            "  # the runs above, in order",
+            "from vbstack import Screen, stack",
+            f"posterior = stack(runs, {_python(posterior.settings)})  # the runs above, in order",
             'posterior.report("report.html")',
         ]
         return "This posterior was stacked from runs whose store is not known.", "\n".join(lines)
-    where = shlex.quote(origin.directory)
-    options = origin.plan.get("options", {})
+    where, plan = shlex.quote(origin.directory), origin.plan
     finish = [
-        f"vbstack stack {where} --weights {posterior.target} --evaluations {values}",
+        f"vbstack stack {where} {_options(posterior.settings)}",
         f"vbstack report {where}",
     ]
-    if "imported" in options:
-        files = " ".join(shlex.quote(str(name)) for name in options["imported"])
+    if "imported" in plan.options:
+        files = " ".join(shlex.quote(str(name)) for name in plan.options["imported"])
         first = f"vbstack import {files} --out {where} --trust-pickles"
         return "The runs were imported from files.", "\n".join([first, *finish])
     count = 1 + max(state.index for state in origin.states)
-    engine, seed = origin.plan.get("engine", "pyvbmc"), origin.plan["seed"]
-    fit = f"vbstack fit MODEL.py:PROBLEM --out {where} --engine {shlex.quote(engine)}"
-    fit += f" --runs {count} --seed {seed}"
-    for name, value in options.items():
-        fit += f" --option {shlex.quote(f'{name}={json.dumps(value)}')}"
+    given = not isinstance(plan.starts, str)
+    words = [
+        *("vbstack", "fit", "MODEL.py:PROBLEM", "--out", origin.directory, "--runs", str(count)),
+        *("--seed", str(plan.seed), "--engine", plan.engine, "--on-error", plan.on_error),
+        *("--starts", "STARTS.txt" if given else str(plan.starts)),
+    ]
+    for name, value in plan.options.items():
+        words += ["--option", f"{name}={json.dumps(value)}"]
+    starts = " STARTS.txt holds the starting points, a row per run; they are in store.json."
     return (
         "MODEL.py:PROBLEM is your own file and the problem in it; everything else is as it was "
-        f"planned. The seed of the plan is {seed}.",
-        "\n".join([fit, *finish]),
+        f"planned. The seed of the plan is {plan.seed}.{starts if given else ''}",
+        "\n".join([shlex.join(words), *finish]),
     )
+
+
+def _python(settings: StackSettings) -> str:
+    """The settings as arguments of `stack`."""
+    return ", ".join(f"{name}={value!r}" for name, value in vars(settings).items())
+
+
+def _options(settings: StackSettings) -> str:
+    """The settings as options of `vbstack stack`."""
+    words = [
+        *("--weights", settings.weights, "--evaluations", settings.evaluations),
+        *("--tolerance", f"{settings.tolerance:g}", "--max-draws", f"{settings.max_draws}"),
+        *("--final-draws", f"{settings.final_draws}", "--solver", settings.solver),
+        *("--seed", f"{settings.seed}", "--max-variance", f"{settings.screen.max_variance:g}"),
+        *("--min-runs", f"{settings.screen.min_runs}"),
+    ]
+    return shlex.join(words + ([] if settings.screen.require_converged else ["--all-runs"]))

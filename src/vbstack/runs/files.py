@@ -1,18 +1,12 @@
-"""Files: arrays and a JSON header in one `.npz`. Reading one never executes code.
-
-A file is written under a temporary name in the same folder and then put in place in one step, so it
-is there whole or not at all.
-"""
+"""Files: arrays and a JSON header in one `.npz`. Reading one never executes code."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.runs.run import Evaluations, Run
+from vbstack.runs.atomic import replacing
+from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.run import Run
 from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Transform
 
@@ -59,28 +55,6 @@ def write_file(
     with replacing(target, overwrite=overwrite) as temporary, temporary.open("wb") as file:
         np.savez_compressed(file, allow_pickle=False, **content)
     return target
-
-
-@contextmanager
-def replacing(target: Path, *, overwrite: bool) -> Iterator[Path]:
-    """A temporary file to fill, which then becomes `target` in one step, or is gone after an error.
-
-    An existing target is kept, by an error, unless `overwrite` is given.
-    """
-    if target.exists() and not overwrite:
-        raise FileExistsError(f"{target} exists; pass overwrite=True to replace it")
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    os.close(handle)
-    temporary = Path(name)
-    try:
-        yield temporary
-        with temporary.open("r+b") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink()
-        raise
 
 
 def read_file(
@@ -211,9 +185,3 @@ def _narrowed(array: NDArray[Any]) -> NDArray[Any]:
         if np.array_equal(single.astype(np.float64), array, equal_nan=True):
             return single
     return array
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -8,19 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-
-@dataclass(frozen=True)
-class Entry:
-    """One evaluation; `error` says why when the value is a substitute."""
-
-    x: tuple[float, ...]
-    value: float
-    sd: float | None
-    seconds: float
-    error: str = ""
+from vbstack.problem import Evaluation
 
 
 class Journal:
@@ -28,7 +19,7 @@ class Journal:
 
     def __init__(self, path: Path | None = None):
         self.path = path
-        self.entries: list[Entry] = []
+        self.evaluations: list[Evaluation] = []
         self.dropped = ""  # what was cut off at the end, if anything
         self._file: int | None = None
         if path is not None:
@@ -38,21 +29,21 @@ class Journal:
         whole = path.read_bytes() if path.exists() else b""
         good = 0
         for line in whole.splitlines(keepends=True):
-            entry = _parsed(line)
-            if entry is None:
+            evaluation = _parsed(line)
+            if evaluation is None:
                 break
-            self.entries.append(entry)
+            self.evaluations.append(evaluation)
             good += len(line)
         self.dropped = whole[good:].decode(errors="replace")
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         if good < len(whole):
             os.ftruncate(self._file, good)
 
-    def append(self, entry: Entry) -> None:
+    def append(self, evaluation: Evaluation) -> None:
         """Write one evaluation; it survives the death of this process."""
-        self.entries.append(entry)
+        self.evaluations.append(evaluation)
         if self._file is not None:
-            line = (json.dumps(asdict(entry)) + "\n").encode()
+            line = (json.dumps(_fields(evaluation)) + "\n").encode()
             written = os.write(self._file, line)
             if written != len(line):
                 raise OSError(f"{self.path}: only {written} of {len(line)} bytes could be written")
@@ -63,11 +54,23 @@ class Journal:
             self._file = None
 
 
-def _parsed(line: bytes) -> Entry | None:
+def _fields(evaluation: Evaluation) -> dict[str, Any]:
+    """What a line holds."""
+    return {
+        "x": evaluation.x,
+        "value": evaluation.value,
+        "sd": evaluation.sd,
+        "seconds": evaluation.seconds,
+        "error": evaluation.failure,
+    }
+
+
+def _parsed(line: bytes) -> Evaluation | None:
     if not line.endswith(b"\n"):
         return None
     try:
         fields = json.loads(line)
-        return Entry(**{**fields, "x": tuple(fields["x"])})
-    except (ValueError, TypeError, KeyError):
+        failure = fields.pop("error", "")
+        return Evaluation(**{**fields, "x": tuple(fields["x"])}, failure=failure)
+    except (ValueError, TypeError, KeyError, AttributeError):
         return None

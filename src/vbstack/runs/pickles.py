@@ -9,8 +9,8 @@ from typing import Any
 import dill
 import numpy as np
 
-from vbstack.engines.pyvbmc import read_posterior
 from vbstack.problem import Problem
+from vbstack.runs.pyvbmc_objects import read_posterior
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore
 
@@ -38,7 +38,7 @@ def import_pickles(files: Sequence[Path], out: Path) -> int:
         names=imported[0].names,
         noisy=imported[0].is_noisy,
     )
-    store.open(described, 0, {"imported": [path.name for path in files]})
+    store.open(described, seed=0, options={"imported": [path.name for path in files]})
     for index, one in enumerate(imported):
         store.save(index, one)
     return len(imported)

@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.runs.surrogate import Surrogate, checked
+from vbstack.checks import checked, checked_names
+from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
 
 WEIGHT_TOLERANCE = 1e-6
+NOISY_ELBO_SD = 0.1  # of runs that did not record their noise: exact ones end well below
 
 
-@dataclass(frozen=True)
-class Evaluations:
-    """Every evaluation of the log density that a run made, in order, in the original space.
-
-    Parameters
-    ----------
-    x : (n, D)
-        Points.
-    values : (n,)
-        Log density (plus log prior) there.
-    sds : (n,) or None
-        Standard deviation of each value, when the log density is noisy.
-    """
-
-    x: Array
-    values: Array
-    sds: Array | None = None
-
-    def __post_init__(self) -> None:
-        n = np.shape(self.x)[0]
-        object.__setattr__(self, "x", checked("evaluations", "x", self.x, np.shape(self.x)))
-        object.__setattr__(
-            self, "values", checked("evaluations", "values", self.values, (n,), finite=False)
-        )
-        if self.sds is not None:
-            object.__setattr__(self, "sds", checked("evaluations", "sds", self.sds, (n,)))
+class TooFewRuns(ValueError):
+    """Fewer runs than asked for finished or passed the screen; the message lists the others."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +97,7 @@ class Run:
             object.__setattr__(self, "start", checked("run", "start", self.start, (d,)))
         self._check_scalars()
         object.__setattr__(self, "weights", _normalised(self.weights))
-        object.__setattr__(self, "names", _checked_names(self.names, d))
+        object.__setattr__(self, "names", checked_names("run", self.names, d))
 
     def _sizes(self) -> tuple[int, int]:
         shape = np.shape(self.means)
@@ -166,7 +146,7 @@ class Run:
         **details
             `names`, `start`, `seed`, `seconds`, `versions`, `noise_level` where known.
         """
-        from vbstack.engines.pyvbmc import read_posterior
+        from vbstack.runs.pyvbmc_objects import read_posterior
 
         return read_posterior(vp, gp, evaluations, **details)
 
@@ -179,10 +159,20 @@ class Run:
         return int(self.means.shape[1])
 
     @property
+    def digest(self) -> str:
+        """A hexadecimal number for the content of this run: its components and evaluations."""
+        digest = sha256()
+        for array in (self.weights, self.means, self.sds, self.log_joint):
+            digest.update(np.ascontiguousarray(array).tobytes())
+        if self.evaluations is not None:
+            digest.update(np.ascontiguousarray(self.evaluations.values).tobytes())
+        return digest.hexdigest()
+
+    @property
     def is_noisy(self) -> bool:
-        """Whether the log density was noisy; old runs do not say, then elbo_sd > 0.1 decides."""
+        """Whether the log density was noisy; where that was not recorded, the ELBO's sd decides."""
         if self.noise_level is None:
-            return self.elbo_sd > 0.1
+            return self.elbo_sd > NOISY_ELBO_SD
         return self.noise_level > 0
 
     @property
@@ -209,14 +199,3 @@ def _normalised(weights: Array) -> Array:
     normalised = weights / total
     normalised.flags.writeable = False
     return normalised
-
-
-def _checked_names(names: tuple[str, ...], dimension: int) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise TypeError(f"run: names is the string {names!r}, expected one string per parameter")
-    names = tuple(str(name) for name in names) or tuple(f"x{d + 1}" for d in range(dimension))
-    if len(names) != dimension:
-        raise ValueError(f"run: {len(names)} names {names} for D = {dimension} parameters")
-    if len(set(names)) != dimension:
-        raise ValueError(f"run: parameter names are not unique: {names}")
-    return names

@@ -1,6 +1,6 @@
 """`RunStore`: a directory of runs that several launchers, on several machines, may share.
 
-    store.json          the problem's description, the seed and the engine's options: the plan
+    store.json          the plan (see `plan`)
     run-00003.npz       a finished run
     run-00003.journal   the evaluations of a run that is not finished
     run-00003.lock      held by the process that works on the run; the system frees it when it dies
@@ -19,16 +19,17 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vbstack.problem import Problem
+from vbstack.modes import EngineName, OnError, RunStatus, StartsKind
+from vbstack.problem import Evaluation, Problem
+from vbstack.runs.atomic import create_text, write_text
 from vbstack.runs.files import FileError, load_runs, save_runs
-from vbstack.runs.journal import Entry, Journal
+from vbstack.runs.journal import Journal
+from vbstack.runs.plan import FORMAT, Plan, Points
 from vbstack.runs.run import Run
-
-FORMAT = "vbstack store"
 
 
 class StoreMismatch(ValueError):
@@ -43,7 +44,7 @@ class RunState:
     """
 
     index: int
-    state: str
+    state: RunStatus
     evaluations: int
     iteration: int = 0
     elbo: float | None = None
@@ -63,47 +64,69 @@ class RunStore:
     def open(
         self,
         problem: Problem,
-        seed: int | None,
-        options: Mapping[str, Any],
-        engine: str = "pyvbmc",
-    ) -> int:
-        """Create the store for this problem, or check that it is this problem's; returns the seed.
+        *,
+        engine: EngineName | None = None,
+        seed: int | None = None,
+        options: Mapping[str, Any] | None = None,
+        starts: StartsKind | Points | None = None,
+        on_error: OnError | None = None,
+    ) -> Plan:
+        """Create the store for this problem, or check that it is this problem's; returns the plan.
 
-        Without a seed a new store gets a random one, an old store keeps its own.
+        What is None stays as it is in a store that exists; a new one gets a random seed and the
+        defaults of `Plan`, with pyvbmc as its engine.
         """
-        plan = {
-            "format": FORMAT,
-            "schema": 1,
-            "seed": int.from_bytes(os.urandom(4), "little") if seed is None else int(seed),
-            "problem": problem.description(),
+        asked: dict[str, Any] = {
             "engine": engine,
-            "options": json.loads(json.dumps(dict(options), default=repr)),
+            "seed": seed,
+            "options": options,
+            "starts": starts,
+            "on_error": on_error,
         }
-        path = self.directory / "store.json"
+        given = {name: value for name, value in asked.items() if value is not None}
+        random = int.from_bytes(os.urandom(4), "little")
+        new = Plan(**{"seed": random, "engine": "pyvbmc", **given}, problem=problem.description())
         if not self.exists():
             try:
                 self.directory.mkdir(parents=True, exist_ok=True)
-                _create(path, json.dumps(plan, indent=1) + "\n")
+                create_text(self._plan_path, json.dumps(new.as_json(), indent=1) + "\n")
             except OSError as error:
                 raise self.unwritable(error) from error
-        found = self.plan()
-        expected = plan if seed is not None else {**plan, "seed": found["seed"]}
-        differences = list(_differences(expected, found))
+        recorded = self.read_plan()
+        # Version 0.1.0 did not record starting points: then those asked for are taken as they are.
+        known = "starts" in self.plan() or starts is None
+        found = recorded if known else replace(recorded, starts=new.starts)
+        plan = replace(found, problem=new.problem, **given)
+        differences = found.differences(plan)
         if differences:
             raise StoreMismatch(
                 f"{self.directory} holds another problem or plan:\n  "
                 + "\n  ".join(differences)
                 + "\nUse another directory, or the same problem, seed and options."
             )
-        return int(found["seed"])
+        if not isinstance(found.starts, str) and len(found.starts) > len(plan.starts):
+            plan = replace(plan, starts=found.starts)
+        if plan.as_json() != recorded.as_json():
+            self._rewrite(plan)
+        return plan
+
+    def _rewrite(self, plan: Plan) -> None:
+        try:
+            write_text(self._plan_path, json.dumps(plan.as_json(), indent=1) + "\n")
+        except OSError as error:
+            raise self.unwritable(error) from error
+
+    @property
+    def _plan_path(self) -> Path:
+        return self.directory / "store.json"
 
     def exists(self) -> bool:
         """Whether the directory holds a plan already."""
-        return (self.directory / "store.json").exists()
+        return self._plan_path.exists()
 
     def plan(self) -> dict[str, Any]:
-        """The problem's description, the seed and the options of this store."""
-        path = self.directory / "store.json"
+        """The content of `store.json`: the problem's description, the seed, the options, …"""
+        path = self._plan_path
         try:
             plan = json.loads(path.read_text())
         except (OSError, ValueError) as error:
@@ -111,6 +134,13 @@ class RunStore:
         if plan.get("format") != FORMAT:
             raise FileError(f"{path} is not a vbstack store")
         return {"engine": "pyvbmc", **plan}
+
+    def read_plan(self) -> Plan:
+        """The plan of this store."""
+        try:
+            return Plan.from_json(self.plan())
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{self._plan_path} is damaged: {error}") from error
 
     def path(self, index: int, kind: str) -> Path:
         return self.directory / f"run-{index:05d}.{kind}"
@@ -144,7 +174,7 @@ class RunStore:
 
     def save_failure(self, index: int, record: Mapping[str, Any]) -> None:
         text = json.dumps({"host": _host(), "time": time.time(), **record}, indent=1)
-        _replace(self.path(index, "failed.json"), text + "\n")
+        write_text(self.path(index, "failed.json"), text + "\n")
 
     def failure(self, index: int) -> dict[str, Any] | None:
         path = self.path(index, "failed.json")
@@ -153,19 +183,19 @@ class RunStore:
     def journal(self, index: int) -> Journal:
         return Journal(self.path(index, "journal"))
 
-    def precomputed(self, index: int) -> list[Entry]:
+    def precomputed(self, index: int) -> list[Evaluation]:
         """Evaluations of an earlier attempt that could not be replayed."""
         path = self.path(index, "precomputed")
-        return Journal(path).entries if path.exists() else []
+        return Journal(path).evaluations if path.exists() else []
 
-    def give_up_replay(self, index: int) -> list[Entry]:
+    def give_up_replay(self, index: int) -> list[Evaluation]:
         """Turn the run's journal into evaluations known beforehand, and begin a new one."""
         kept = Journal(self.path(index, "precomputed"))
-        for entry in self.journal(index).entries:
-            kept.append(entry)
+        for evaluation in self.journal(index).evaluations:
+            kept.append(evaluation)
         kept.close()
         self.path(index, "journal").unlink(missing_ok=True)
-        return kept.entries
+        return kept.evaluations
 
     @contextmanager
     def claim(self, index: int) -> Iterator[bool]:
@@ -224,7 +254,8 @@ class RunStore:
     def note(self, index: int, iteration: int, elbo: float | None, seconds: float) -> None:
         """Leave a note of a running run's progress for whoever looks."""
         notes = {"iteration": iteration, "elbo": elbo, "seconds": seconds}
-        _replace(self.path(index, "status.json"), json.dumps({**notes, "host": _host()}))
+        text = json.dumps({**notes, "host": _host()})
+        write_text(self.path(index, "status.json"), text, durable=False)
 
     def _notes(self, index: int) -> dict[str, Any]:
         path = self.path(index, "status.json")
@@ -249,33 +280,3 @@ def _locked(handle: int, kind: int) -> bool:
         except BlockingIOError:
             time.sleep(0.02)
     return False
-
-
-def _differences(expected: Any, found: Any, where: str = "") -> Iterator[str]:
-    if isinstance(expected, dict) and isinstance(found, dict):
-        for key in sorted(set(expected) | set(found)):
-            yield from _differences(expected.get(key), found.get(key), f"{where}{key}: ")
-    elif expected != found:
-        yield f"{where}{found} in the store, {expected} asked for"
-
-
-def _create(path: Path, text: str) -> None:
-    """Write a new file whole; if another process was first, its file stays."""
-    temporary = _temporary(path, text)
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        return
-    finally:
-        temporary.unlink()
-
-
-def _replace(path: Path, text: str) -> None:
-    _temporary(path, text).replace(path)
-
-
-def _temporary(path: Path, text: str) -> Path:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w") as file:
-        file.write(text)
-    return Path(name)

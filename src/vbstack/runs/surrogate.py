@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.checks import checked
+from vbstack.modes import MeanFunction
+
 Array = NDArray[np.float64]
 
 MEAN_SIZES = {"zero": (0, 0), "constant": (1, 0), "negative_quadratic": (1, 2)}  # p + q D numbers
@@ -39,7 +42,7 @@ class Surrogate:
     noise_variance: Array
     log_lengths: Array
     log_output: Array
-    mean: str
+    mean: MeanFunction
     mean_parameters: Array
 
     def __post_init__(self) -> None:
@@ -60,20 +63,3 @@ class Surrogate:
         }
         for name, shape in expected.items():
             object.__setattr__(self, name, checked("surrogate", name, getattr(self, name), shape))
-
-
-def checked(
-    owner: str, name: str, value: object, shape: tuple[int, ...], *, finite: bool = True
-) -> Array:
-    """A read-only float copy of `value`, or an error that names what is wrong with it."""
-    array = np.array(value, dtype=float)
-    if array.shape != shape:
-        raise ValueError(f"{owner}: {name} has shape {array.shape}, expected {shape}")
-    if finite and not np.all(np.isfinite(array)):
-        where = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(
-            f"{owner}: {name} holds {array[tuple(where)]} at index {where}; "
-            "every entry must be finite"
-        )
-    array.flags.writeable = False
-    return array

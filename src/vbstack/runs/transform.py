@@ -179,6 +179,10 @@ class Transform:
         """log |det A|, the affine part of the log-Jacobian."""
         return float(np.log(self.width).sum() + np.log(self.scale).sum())
 
+    def inside(self, x: Array) -> NDArray[np.bool_]:
+        """True for the rows of x (n, D) that lie strictly within the hard bounds."""
+        return self.link.inside(x)
+
     def forward(self, x: Array) -> Array:
         """u (n, D) in the run's space for points x (n, D) in the original space."""
         y = self.link.forward(np.atleast_2d(x))

@@ -15,7 +15,7 @@ from vbstack.stacking.elbo import fresh_elbos
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample
 from vbstack.stacking.solver import maximise
-from vbstack.stacking.weights import Target, WeightSolution, bracket, first_draws
+from vbstack.stacking.weights import FreeWeights, WeightSolution, bracket, first_draws
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,8 @@ STEPS_EXHAUSTED = "adam: max_steps reached"
 
 def optimise_adam(
     mixture: Mixture,
-    target: Target,
+    log_joint: Array,
+    free: FreeWeights,
     *,
     final_draws: int,
     rng: np.random.Generator,
@@ -39,20 +40,21 @@ def optimise_adam(
     It stops when the noisy ELBO, rounded to five decimals, has not risen for five steps, and keeps
     the step with the luckiest value.
     """
-    logits = np.log(target.start)
+    reward = mixture.rewards(log_joint)
+    logits = np.log(free.start)
     first, second = np.zeros_like(logits), np.zeros_like(logits)
     best, best_logits, unlucky, step = -np.inf, logits, 0, 0
     for step in range(1, max_steps + 1):
         v = _softmax(logits)
         sample = Sample.draw(mixture, np.full(mixture.size, draws), rng, quasi=False)
-        value, slope = textbook_elbo(sample, mixture.reward, target.basis @ v)
+        value, slope = textbook_elbo(sample, reward, free.basis @ v)
         if round(value, 5) > round(best, 5):
             best, best_logits, unlucky = value, logits, 0
         else:
             unlucky += 1
         if unlucky >= PATIENCE:
             break
-        slope = target.basis.T @ slope
+        slope = free.basis.T @ slope
         slope = v * (slope - v @ slope)
         first = 0.9 * first + 0.1 * slope
         second = 0.999 * second + 0.001 * slope**2
@@ -60,7 +62,8 @@ def optimise_adam(
         logits = logits + learning_rate * first / (1 - 0.9**step) / scale
     return _bracketed(
         mixture,
-        target,
+        log_joint,
+        free,
         _softmax(best_logits),
         final_draws,
         STOPPED if unlucky >= PATIENCE else STEPS_EXHAUSTED,
@@ -71,7 +74,8 @@ def optimise_adam(
 
 def _bracketed(
     mixture: Mixture,
-    target: Target,
+    log_joint: Array,
+    free: FreeWeights,
     v: Array,
     final_draws: int,
     status: str,
@@ -80,11 +84,12 @@ def _bracketed(
 ) -> WeightSolution:
     """The weights v with their bracket: v itself is the reference, independent of the draws."""
     counts = np.full(mixture.size, first_draws(mixture.size))
-    channel = target.channel(Sample.draw(mixture, counts, rng), mixture.reward)
-    optimum = maximise(channel, v, 1e-3)
-    w = target.basis @ v
-    fresh = fresh_elbos(mixture, [w, w], final_draws, rng)
-    gap, _ = bracket(channel, optimum, v, fresh)
+    sample = Sample.draw(mixture, counts, rng)
+    problem = free.problem(sample, mixture.rewards(log_joint))
+    optimum = maximise(problem, v, 1e-3)
+    w = free.basis @ v
+    fresh = fresh_elbos(mixture, log_joint, [w, w], final_draws, rng)
+    gap, _ = bracket(problem, optimum, v, fresh)
     value = float(fresh.values[0])
     return WeightSolution(
         weights=w,
@@ -96,7 +101,7 @@ def _bracketed(
         draws=int(counts.sum()),
         iterations=steps,
         solver="adam",
-        naive=channel.value(target.naive),
+        naive=problem.value(free.naive),
     )
 
 

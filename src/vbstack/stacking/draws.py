@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from scipy.stats import qmc
 
+from vbstack.numerics.quasi_random import shifted_normals
 from vbstack.stacking.mixture import Mixture
 
 Array = NDArray[np.float64]
@@ -180,5 +180,4 @@ class _Points:
             return self.rng.standard_normal((total, self.dimension))
         position = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         shifts = np.repeat(self.rng.random((len(counts), self.dimension)), counts, axis=0)
-        u = (self.base[position] + shifts) % 1.0
-        return np.asarray(ndtri(np.clip(u, 1e-15, 1 - 1e-15)))
+        return shifted_normals(self.base[position], shifts, 1e-15)

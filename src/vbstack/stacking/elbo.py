@@ -42,14 +42,18 @@ class FreshElbos:
 
 
 def fresh_elbos(
-    mixture: Mixture, weights: Sequence[Array], per_component: int, rng: np.random.Generator
+    mixture: Mixture,
+    log_joint: Array,
+    weights: Sequence[Array],
+    per_component: int,
+    rng: np.random.Generator,
 ) -> FreshElbos:
-    """ELBO of each weight vector on common draws.
+    """ELBO of each weight vector on common draws; `log_joint` (K,) is in link space.
 
-    Their number is `per_component` times the number of components to which the first vector gives
-    weight, counted as at least 64 and at most 11√K of them: the error depends on the number of
-    draws, hardly on how many components share them (0.002 to 0.003 nats for K from 500 to 2000 and
-    128 each). Each component's share follows its average weight.
+    The number of draws is `per_component` times the number of components to which the first vector
+    gives weight, counted as at least 64 and at most 11√K of them: the error depends on the number
+    of draws, hardly on how many components share them (0.002 to 0.003 nats for K from 500 to 2000
+    and 128 each). Each component's share follows its average weight.
     """
     stacked = np.array(weights)
     carriers = np.clip(np.count_nonzero(stacked[0]), 64, max(64, 11 * np.sqrt(mixture.size)))
@@ -61,7 +65,7 @@ def fresh_elbos(
     counts = np.maximum(2, counts)
     means = np.array([_mean_log_ratios(part, stacked, counts, rng) for _ in range(replicates)])
     centre = means.mean(axis=0)
-    values = stacked @ part.reward - np.einsum("vk,vk->v", stacked, centre)
+    values = stacked @ part.rewards(log_joint[keep]) - np.einsum("vk,vk->v", stacked, centre)
     deviations = stacked * (means - centre) / np.sqrt(replicates * (replicates - 1))
     return FreshElbos(values, deviations, replicates * int(counts.sum()))
 

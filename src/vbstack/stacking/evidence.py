@@ -1,8 +1,8 @@
 """`Evidence`: the stacked ELBO as an estimate of the log evidence, with its parts and errors.
 
-**Pooled evaluations** (see `pool`) give a process f for the log density itself, with mean f̂ and
+**Pooled evaluations** (see `pooling`) give a process f for the log density itself, with mean f̂ and
 variance v. On draws x_n of the stack q, with r_n ∝ exp(f̂(x_n)) / q(x_n) that sum to one, it yields
-two corrections. What the weights still gained from noise, by Stein's lemma (`Process.average`):
+two corrections. What the weights still gained from noise, by Stein's lemma (`LowRankProcess`):
 
     ELBO of the stack ≈ Σ_j w_j Ī_j + H[q] − selection,   selection = ¼ of Stein's ± ½ of it
 
@@ -19,14 +19,16 @@ variance of f within the posterior, to second order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.modes import Estimate
 from vbstack.runs.run import Run
-from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
 from vbstack.stacking.weights import WeightSolution
 
@@ -34,6 +36,31 @@ Array = NDArray[np.float64]
 
 CORRECTION_DRAWS = 4096
 SELECTION_SHARE = 0.25
+
+
+@dataclass(frozen=True)
+class PooledEvidence:
+    """Estimates with the expected log-joints given everyone's evaluations, in nats.
+
+    Attributes
+    ----------
+    elbo, elbo_sd : float
+        Σ_j w_j I_j + H[q], less `selection`, and the errors of quadrature, draws and selection
+        together.
+    log_evidence, log_evidence_sd : float
+        `elbo` + `divergence`, and its standard deviation.
+    selection : float
+        What the weights still gained from the evaluations' noise; taken off `elbo`.
+    divergence : float
+        Estimate of KL(q ‖ p), by which any ELBO is below the log evidence.
+    """
+
+    elbo: float
+    elbo_sd: float
+    log_evidence: float
+    log_evidence_sd: float
+    selection: float
+    divergence: float
 
 
 @dataclass(frozen=True)
@@ -64,16 +91,10 @@ class Evidence:
         The estimate to report.
     headline_method, headline_reason : str
         Which of the estimates it is, and why.
-    pooled, pooled_sd : float or None
-        `pooled_elbo` + `divergence`, and its standard deviation; None when evaluations were not
-        pooled.
-    pooled_elbo, pooled_elbo_sd : float or None
-        Σ_j w_j I_j + H[q] with the I_j given everyone's evaluations, less `selection`, and the
-        errors of quadrature, draws and selection together.
-    selection : float or None
-        Estimate of what the weights gained from the noise of the pooled evaluations.
-    divergence : float or None
-        Estimate of KL(q ‖ p), by which any ELBO is below the log evidence.
+    from_pool : PooledEvidence or None
+        The estimates by pooled evaluations; None when evaluations were not pooled. They can also
+        be read as `pooled_elbo`, `pooled_elbo_sd`, `pooled` and `pooled_sd` (the log evidence),
+        `selection` and `divergence`, which are then None.
     """
 
     raw: float
@@ -89,33 +110,75 @@ class Evidence:
     noisy: bool
     headline: float
     headline_sd: float
-    headline_method: str
+    headline_method: Estimate
     headline_reason: str
-    pooled: float | None = None
-    pooled_sd: float | None = None
-    pooled_elbo: float | None = None
-    pooled_elbo_sd: float | None = None
-    selection: float | None = None
-    divergence: float | None = None
+    from_pool: PooledEvidence | None = None
+
+    @property
+    def pooled(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.log_evidence
+
+    @property
+    def pooled_sd(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.log_evidence_sd
+
+    @property
+    def pooled_elbo(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.elbo
+
+    @property
+    def pooled_elbo_sd(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.elbo_sd
+
+    @property
+    def selection(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.selection
+
+    @property
+    def divergence(self) -> float | None:
+        return None if self.from_pool is None else self.from_pool.divergence
+
+    def as_dict(self) -> dict[str, Any]:
+        """All numbers by name, as files and JSON have them; pooled ones may be None."""
+        flat = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "from_pool"}
+        return {**flat, **{name: getattr(self, name) for name in _POOLED_NAMES}}
+
+    @classmethod
+    def from_dict(cls, numbers: Mapping[str, Any]) -> Evidence:
+        """The evidence that `as_dict` wrote."""
+        own = {name: value for name, value in numbers.items() if name not in _POOLED_NAMES}
+        if numbers.get("pooled") is None:
+            return cls(**own)
+        pooled = {field: numbers[name] for name, field in _POOLED_NAMES.items()}
+        return cls(**own, from_pool=PooledEvidence(**pooled))
+
+
+_POOLED_NAMES = {
+    "pooled": "log_evidence",
+    "pooled_sd": "log_evidence_sd",
+    "pooled_elbo": "elbo",
+    "pooled_elbo_sd": "elbo_sd",
+    "selection": "selection",
+    "divergence": "divergence",
+}
 
 
 def evidence(
     runs: Sequence[Run],
     mixture: Mixture,
     solution: WeightSolution,
-    pooled: Pooled | None = None,
-    why_not: str = "",
-    rng: np.random.Generator | None = None,
+    pooled: Pooled | None,
+    why_not: str,
+    rng: np.random.Generator,
 ) -> Evidence:
     """The evidence of the weights in `solution`, from the runs that were stacked.
 
-    With `pooled`, the solution's ELBOs are those of the pooled log-joints; the mixture always holds
-    the runs' own. `why_not` says why evaluations were not pooled.
+    With `pooled`, the solution's ELBOs are those of the pooled log-joints. `why_not` says why
+    evaluations were not pooled.
     """
-    w, log_joint = solution.weights, mixture.log_joint
-    change = np.zeros(mixture.size)
-    if pooled is not None:
-        change = mixture.link_log_joint - pooled.link_log_joint
+    own = own_log_joints(runs)
+    w, log_joint = solution.weights, mixture.original_log_joint(own)
+    change = np.zeros(mixture.size) if pooled is None else own - pooled.link_log_joint
     raw, expected = solution.lower + float(w @ change), float(w @ log_joint)
     entropy = raw - expected
     run_values = np.bincount(mixture.owner, mixture.own_weights * log_joint)
@@ -128,10 +191,17 @@ def evidence(
         "capped_runs": min(raw, float(np.median(run_values)) + entropy),
         "naive": solution.naive + float(mixture.naive_weights @ change),
     }
-    extra = {} if pooled is None else _pooled(mixture, solution, pooled, rng)
+    sds = dict.fromkeys(estimates, total_sd)
+    from_pool = None if pooled is None else _from_pool(mixture, solution, pooled, rng)
+    if from_pool is not None:
+        estimates |= {"pooled": from_pool.log_evidence, "pooled_elbo": from_pool.elbo}
+        sds |= {"pooled": from_pool.log_evidence_sd, "pooled_elbo": from_pool.elbo_sd}
     method, reason = _headline(noisy, pooled is not None, why_not)
     return Evidence(
-        **estimates,
+        raw=raw,
+        capped_components=estimates["capped_components"],
+        capped_runs=estimates["capped_runs"],
+        naive=estimates["naive"],
         expected_log_joint=expected,
         entropy=entropy,
         entropy_sd=solution.standard_error,
@@ -139,35 +209,32 @@ def evidence(
         total_sd=total_sd,
         gap=solution.gap,
         noisy=noisy,
-        headline={**estimates, **extra}[method],
-        headline_sd=extra.get(f"{method}_sd", total_sd),
+        headline=estimates[method],
+        headline_sd=sds[method],
         headline_method=method,
         headline_reason=reason,
-        **extra,
+        from_pool=from_pool,
     )
 
 
-def _pooled(
-    mixture: Mixture,
-    solution: WeightSolution,
-    pooled: Pooled,
-    rng: np.random.Generator | None,
-) -> dict[str, float]:
+def _from_pool(
+    mixture: Mixture, solution: WeightSolution, pooled: Pooled, rng: np.random.Generator
+) -> PooledEvidence:
     """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
     w = solution.weights
-    found = corrections(mixture, w, pooled, rng or np.random.default_rng(0))
+    found = corrections(mixture, w, pooled, rng)
     used = np.flatnonzero(w)
     quadrature = max(0.0, float(w[used] @ pooled.covariance(used) @ w[used]))
     variance = quadrature + solution.standard_error**2
     elbo = solution.lower - found.selection
-    return {
-        "pooled": elbo + found.divergence,
-        "pooled_sd": float(np.sqrt(variance + found.sd**2)),
-        "pooled_elbo": elbo,
-        "pooled_elbo_sd": float(np.sqrt(variance + found.selection_sd**2)),
-        "selection": found.selection,
-        "divergence": found.divergence,
-    }
+    return PooledEvidence(
+        elbo=elbo,
+        elbo_sd=float(np.sqrt(variance + found.selection_sd**2)),
+        log_evidence=elbo + found.divergence,
+        log_evidence_sd=float(np.sqrt(variance + found.sd**2)),
+        selection=found.selection,
+        divergence=found.divergence,
+    )
 
 
 @dataclass(frozen=True)
@@ -208,16 +275,17 @@ def corrections(
     return Corrections(SELECTION_SHARE * gained, known + unknown, selection_sd, float(sd))
 
 
-def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[str, str]:
-    judged = "every component is judged by the evaluations of all runs together, so no run's "
+def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[Estimate, str]:
+    """Which estimate is the headline, and why."""
+    scored = "every component is scored with the evaluations of all runs"
     if pooled and noisy:
         return "pooled", (
-            f"{judged}luck is left to choose; the estimated divergence from the posterior is added"
+            f"{scored}; the estimated divergence of the stack from the posterior is added"
         )
     if pooled:
         return "pooled_elbo", (
-            f"{judged}own error is left to choose; the ELBO, which is below the log evidence by "
-            "the stack's divergence from the posterior"
+            f"{scored}; an ELBO, below the log evidence by the divergence of the stack from the "
+            "posterior"
         )
     left_out = f"; evaluations were not pooled: {why_not}" if why_not else ""
     if noisy:

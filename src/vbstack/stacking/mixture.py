@@ -1,4 +1,6 @@
-"""`Mixture`: the components of all kept runs together, in one common space.
+"""`Mixture`: the components of all kept runs together, in one common space: their geometry.
+
+Expected log-joints are vectors beside it: the runs' own (`own_log_joints`) or pooled ones.
 
 In the link space y (see `transform`) component j of run m is an exact Gaussian,
 
@@ -50,8 +52,6 @@ class Mixture:
         c_j and F_j.
     own_weights : (K,)
         Each component's weight within its run.
-    link_log_joint : (K,)
-        Expected log-joint in link space: the run's L_j less the volume of its affine map.
     """
 
     links: tuple[Link, ...]
@@ -60,7 +60,6 @@ class Mixture:
     centres: Array
     factors: Array
     own_weights: Array
-    link_log_joint: Array
 
     @classmethod
     def from_runs(cls, runs: Sequence[Run]) -> Mixture:
@@ -82,9 +81,6 @@ class Mixture:
             centres=np.concatenate(centres),
             factors=np.concatenate(factors),
             own_weights=np.concatenate([run.weights for run in runs]),
-            link_log_joint=np.concatenate(
-                [run.expected_log_joint - run.transform.log_volume for run in runs]
-            ),
         )
 
     @property
@@ -109,22 +105,20 @@ class Mixture:
         """The components' centres in the original space (K, D)."""
         return self._to_original(self.centres, self.link_of)
 
-    @cached_property
-    def log_joint(self) -> Array:
-        """I_j (K,): expected log-joint in the original space (paper, app. A.2)."""
-        return self.link_log_joint - self._expected_log_jacobian
+    def original_log_joint(self, link_log_joint: Array) -> Array:
+        """I_j (K,) in the original space, from those in link space (paper, app. A.2)."""
+        return link_log_joint - self._expected_log_jacobian
 
-    @cached_property
-    def reward(self) -> Array:
+    def rewards(self, link_log_joint: Array) -> Array:
         """I_j − E_j[log ref] (K,): what a unit of weight earns besides −KL(q_w ‖ ref)."""
         if self._reference is None:
-            return self.log_joint
+            return self.original_log_joint(link_log_joint)
         mean, inverse = self._reference
         expected = self._reference_height - 0.5 * (
             np.square((self.centres - mean) @ inverse.T).sum(axis=1)
             + np.square(inverse @ self.factors).sum(axis=(1, 2))
         )
-        return self.link_log_joint - expected
+        return link_log_joint - expected
 
     @cached_property
     def whiteners(self) -> Array:
@@ -188,7 +182,6 @@ class Mixture:
             self.centres[keep],
             self.factors[keep],
             self.own_weights[keep],
-            self.link_log_joint[keep],
         )
         part.__dict__["_reference"] = self._reference
         return part
@@ -259,3 +252,11 @@ class Mixture:
     def whitened_from(self, origin: Array) -> Array:
         """F_j⁻¹ (origin − c_j) (K, D)."""
         return np.matmul(self.whiteners, (origin - self.centres)[:, :, None])[:, :, 0]
+
+
+def own_log_joints(runs: Sequence[Run]) -> Array:
+    """Each component's expected log-joint in link space (K,), as its own run estimated it.
+
+    It is the run's L_j less the volume of its affine map.
+    """
+    return np.concatenate([run.expected_log_joint - run.transform.log_volume for run in runs])

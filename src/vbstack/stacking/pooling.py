@@ -26,9 +26,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.gaussian_process.low_rank import Prior, Process, condition, log_evidence, priors_of
+from vbstack.gaussian_process.hyperparameters import hyperparameters_of
+from vbstack.gaussian_process.low_rank import LowRankProcess, condition, dense_log_likelihood
+from vbstack.gaussian_process.prior import Prior
+from vbstack.gaussian_process.training_data import TrainingData, joined
 from vbstack.runs.run import Run
-from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.mixture import Mixture, own_log_joints
 
 Array = NDArray[np.float64]
 
@@ -48,27 +51,23 @@ class Pooled:
     Attributes
     ----------
     link_log_joint : (K,)
-        Expected log-joint in link space, as `Mixture.link_log_joint`.
-    centres, factors : (K, D), (K, D, D)
-        The components in link space.
-    processes : tuple of Process
+        Expected log-joint in link space.
+    mixture : Mixture
+        The components.
+    processes : tuple of LowRankProcess
         The processes in link space, best first.
     shares : (P,)
         Their probabilities.
     evaluations, left_out : int
         Number of evaluations used, and of those too far below the top.
-    own_covariance : (K, K) or None
-        Of a single run, which is left as it is.
     """
 
     link_log_joint: Array
-    centres: Array
-    factors: Array
-    processes: tuple[Process, ...]
+    mixture: Mixture
+    processes: tuple[LowRankProcess, ...]
     shares: Array
     evaluations: int
     left_out: int
-    own_covariance: Array | None = None
 
     def covariance(self, index: NDArray[np.integer] | None = None) -> Array:
         """Covariance of the expected log-joints of these components, or of all.
@@ -77,9 +76,7 @@ class Pooled:
         pairs take longer than everything else.
         """
         which = np.arange(self.link_log_joint.size) if index is None else index
-        if self.own_covariance is not None:
-            return self.own_covariance[np.ix_(which, which)]
-        parts = self.centres[which], self.factors[which]
+        parts = self.mixture.centres[which], self.mixture.factors[which]
         means, covariances = zip(*(p.integrate(*parts) for p in self.processes), strict=True)
         return _moments(np.array(means), np.array(covariances), self.shares)[1]
 
@@ -89,37 +86,22 @@ class Pooled:
         return _moments(np.array(means), np.array(variances), self.shares)
 
     def average(self, y: Array, shares: Array) -> tuple[float, float]:
-        """Variance of Σ_n s_n f(y_n), and how far selection raised it (see `Process.average`)."""
+        """Variance of Σ_n s_n f(y_n), and how far selection raised it; see `LowRankProcess`."""
         rows = np.array([process.average(y, shares) for process in self.processes])
         _, variance = _moments(rows[:, :1], rows[:, 1:2], self.shares)
         return float(variance[0]), float(self.shares @ rows[:, 2])
 
 
 @dataclass(frozen=True)
-class Data:
-    """Evaluations in link space: points (n, D), values (n,), noise variances (n,)."""
+class SingleRun(Pooled):
+    """One run, which is left as it is: its log-joints and their covariance are its own."""
 
-    points: Array
-    values: Array
-    noise_variance: Array
+    own_covariance: Array
 
-    @property
-    def size(self) -> int:
-        return int(self.values.size)
-
-    def at(self, index: NDArray[np.integer] | NDArray[np.bool_]) -> Data:
-        return Data(self.points[index], self.values[index], self.noise_variance[index])
-
-    def conditioned(self, prior: Prior) -> Process:
-        """The process with this prior, given these evaluations."""
-        return condition(
-            prior,
-            self.points,
-            self.values,
-            self.noise_variance,
-            tolerance=TOLERANCE,
-            max_rank=MAX_RANK,
-        )
+    def covariance(self, index: NDArray[np.integer] | None = None) -> Array:
+        """Covariance of the expected log-joints of these components, or of all."""
+        which = np.arange(self.link_log_joint.size) if index is None else index
+        return self.own_covariance[np.ix_(which, which)]
 
 
 def why_not_pool(runs: Sequence[Run]) -> str:
@@ -142,38 +124,37 @@ def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
     converge has evaluated the same log density. Those that cannot be used are passed over. A single
     run is left as it is: there is nothing to pool, and its own engine knew best.
     """
+    return pooled(Mixture.from_runs(runs), runs, also)
+
+
+def pooled(mixture: Mixture, runs: Sequence[Run], also: Sequence[Run]) -> Pooled:
+    """`pool` for runs whose components are in `mixture` already."""
     reason = why_not_pool(runs)
     if reason:
         raise ValueError(f"the evaluations cannot be pooled: {reason}; use evaluations='own'")
-    mixture = Mixture.from_runs(runs)
     sources = [*runs, *(run for run in also if not why_not_pool([runs[0], run]))]
     everything = gather(sources)
     data, priors = near_the_top(everything, sources)
     processes, shares = weighed(priors[:_KEPT], data)
-    parts = mixture.centres, mixture.factors
-    if len(sources) == 1:
-        mean, own = mixture.link_log_joint, runs[0].expected_log_joint_covariance
-    else:
-        mean, own = shares @ np.array([process.expected(*parts) for process in processes]), None
     left_out = everything.size - data.size
-    return Pooled(mean, *parts, processes, shares, data.size, left_out, own)
+    if len(sources) == 1:
+        own = own_log_joints(runs), runs[0].expected_log_joint_covariance
+        return SingleRun(own[0], mixture, processes, shares, data.size, left_out, own[1])
+    parts = mixture.centres, mixture.factors
+    mean = shares @ np.array([process.expected(*parts) for process in processes])
+    return Pooled(mean, mixture, processes, shares, data.size, left_out)
 
 
-def gather(runs: Sequence[Run]) -> Data:
+def gather(runs: Sequence[Run]) -> TrainingData:
     """All evaluations of all runs, in link space.
 
     All of them, not only those that a run's final surrogate kept: which ones it kept depends on
     their noise.
     """
-    parts = [_own_data(run) for run in runs]
-    return Data(
-        np.concatenate([part.points for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        np.concatenate([part.noise_variance for part in parts]),
-    )
+    return joined([_own_data(run) for run in runs])
 
 
-def near_the_top(data: Data, runs: Sequence[Run]) -> tuple[Data, list[Prior]]:
+def near_the_top(data: TrainingData, runs: Sequence[Run]) -> tuple[TrainingData, list[Prior]]:
     """The evaluations at which the log density is within 10 D nats of its 90 % quantile.
 
     A stationary kernel cannot follow both the posterior and values thousands of nats below it: with
@@ -182,11 +163,11 @@ def near_the_top(data: Data, runs: Sequence[Run]) -> tuple[Data, list[Prior]]:
     are the lucky ones, and the raised edge lowers the fit inside. Also returned are the runs'
     priors, those that fit best first.
     """
-    floor = float(np.quantile(data.values, 0.9)) - DEPTH * data.points.shape[1]
+    floor = float(np.quantile(data.values, 0.9)) - DEPTH * data.dimension
     noise_sd = float(np.sqrt(np.median(data.noise_variance)))
     window = data.at(data.values > floor - EDGE_SDS * noise_sd)
     priors = best_first(candidates(runs), window)
-    predicted, _ = window.conditioned(priors[0]).predict(window.points)
+    predicted, _ = conditioned(priors[0], window).predict(window.inputs)
     surely = window.values > floor + EDGE_SDS * noise_sd
     return window.at(surely | (predicted > floor)), priors
 
@@ -198,34 +179,41 @@ def candidates(runs: Sequence[Run]) -> list[Prior]:
     found = []
     for run in with_surrogate:
         assert run.surrogate is not None
-        priors = priors_of(run.surrogate)
-        chosen = np.unique(np.linspace(0, len(priors) - 1, each).astype(int))
-        found += [priors[index].moved(run.transform) for index in chosen]
+        samples = hyperparameters_of(run.surrogate)
+        chosen = np.unique(np.linspace(0, len(samples) - 1, each).astype(int))
+        found += [Prior.of(samples[index]).moved(run.transform) for index in chosen]
     return found
 
 
-def best_first(priors: Sequence[Prior], data: Data) -> list[Prior]:
+def best_first(priors: Sequence[Prior], data: TrainingData) -> list[Prior]:
     """The priors by the log density of the evaluations under them, on a subset of 500."""
     some = np.unique(np.linspace(0, data.size - 1, _SCORING_POINTS).astype(int))
     few = data.at(some)
-    scores = [log_evidence(p, few.points, few.values, few.noise_variance) for p in priors]
+    scores = [dense_log_likelihood(prior, few) for prior in priors]
     return [priors[index] for index in np.argsort(scores, kind="stable")[::-1]]
 
 
-def weighed(priors: Sequence[Prior], data: Data) -> tuple[tuple[Process, ...], Array]:
+def conditioned(prior: Prior, data: TrainingData) -> LowRankProcess:
+    """The process with this prior, given these evaluations, as exactly as pooling needs it."""
+    return condition(prior, data, tolerance=TOLERANCE, max_rank=MAX_RANK)
+
+
+def weighed(
+    priors: Sequence[Prior], data: TrainingData
+) -> tuple[tuple[LowRankProcess, ...], Array]:
     """The processes with these priors given all evaluations, best first, and their probabilities.
 
     Those with a probability below 0.001 are left out.
     """
-    processes = [data.conditioned(prior) for prior in priors]
-    scores = np.array([process.log_evidence for process in processes])
+    processes = [conditioned(prior, data) for prior in priors]
+    scores = np.array([process.log_likelihood for process in processes])
     shares = np.exp(scores - scores.max())
     shares /= shares.sum()
     kept = [index for index in np.argsort(-shares, kind="stable") if shares[index] > 1e-3]
     return tuple(processes[index] for index in kept), shares[kept] / shares[kept].sum()
 
 
-def _own_data(run: Run) -> Data:
+def _own_data(run: Run) -> TrainingData:
     """One run's evaluations in link space; the surrogate's own where the run kept no others."""
     map_, surrogate = run.transform, run.surrogate
     noise = None if surrogate is None else surrogate.noise_variance.mean(axis=0)
@@ -234,16 +222,13 @@ def _own_data(run: Run) -> Data:
         assert noise is not None
         points = map_.centre + surrogate.inputs @ map_.matrix.T
         values = surrogate.values - map_.log_volume
-        return Data(points, values, np.broadcast_to(noise, values.shape))
-    x, values = run.evaluations.x, run.evaluations.values
-    usable = map_.link.inside(x) & np.isfinite(values)
-    y = map_.link.forward(x[usable])
-    if run.evaluations.sds is not None:
-        variances = np.square(run.evaluations.sds[usable])
+        return TrainingData(points, values, np.broadcast_to(noise, values.shape))
+    seen = run.evaluations.seen_from(map_.link)
+    if seen.sds is not None:
+        variances = np.square(seen.sds)
     else:
-        variances = np.full(len(y), EXACT_VARIANCE if noise is None else float(noise.min()))
-    variances = np.maximum(variances, EXACT_VARIANCE)
-    return Data(y, values[usable] + map_.link.log_jacobian(y), variances)
+        variances = np.full(seen.size, EXACT_VARIANCE if noise is None else float(noise.min()))
+    return TrainingData(seen.x, seen.values, np.maximum(variances, EXACT_VARIANCE))
 
 
 def _knows_its_noise(run: Run) -> bool:

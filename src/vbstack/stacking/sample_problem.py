@@ -1,4 +1,4 @@
-"""`Channel`: draws from the components turned into a concave problem for the weights.
+"""`SampleProblem`: draws from the components turned into a concave problem for the weights.
 
 All draws serve all components (multiple importance sampling, balance heuristic). With N draws, n_j
 of them from component j, and densities relative to the reference (see `mixture`):
@@ -96,7 +96,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Channel:
+class SampleProblem:
     """The concave sample problem: maximise `value(w)` over the simplex.
 
     R = diag(share) · densities · diag(column_scale); `linear` (T,) is r_j − Σ_n R_nj log_scale_n.
@@ -109,8 +109,8 @@ class Channel:
     @classmethod
     def from_sample(
         cls, sample: Sample, reward: Array, basis: sparse.csr_array | None = None
-    ) -> Channel:
-        """The channel of a sample; `basis` (K, T) ties the weights, w = B v."""
+    ) -> SampleProblem:
+        """The problem of a sample; `basis` (K, T) ties the weights, w = B v."""
         counts = sample.counts.astype(float)
         blocks = []
         for columns, values, log_scale in zip(
@@ -131,7 +131,7 @@ class Channel:
     def size(self) -> int:
         return int(self.linear.size)
 
-    def face(self, keep: Index) -> Channel:
+    def face(self, keep: Index) -> SampleProblem:
         """The same problem with the weights `keep` (T',) alone, all others being zero.
 
         Columns do not depend on each other, so nothing is computed anew; the draws of what is left
@@ -145,7 +145,7 @@ class Channel:
             if mine.size:
                 values = b.densities.take(mine, axis=1)
                 blocks.append(DenseBlock(place[b.columns[mine]], values, b.log_scale, b.share))
-        return Channel(tuple(blocks), self.column_scale[keep], self.linear[keep])
+        return SampleProblem(tuple(blocks), self.column_scale[keep], self.linear[keep])
 
     def gradient(self, w: Array) -> Array:
         """g (T,), with L̂(w) = Σ_j w_j g_j. One pass: a block is still in cache the second time."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vbstack.runs.run import Run
+from vbstack.runs.run import Run, TooFewRuns
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,6 @@ class Dropped:
 
     index: int
     reason: str
-
-
-class TooFewRuns(ValueError):
-    """Fewer runs passed the screen than asked for; the message lists every dropped run."""
 
 
 def screen(

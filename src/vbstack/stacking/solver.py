@@ -1,4 +1,4 @@
-"""The maximum of a channel's sample problem, and a bound on what is missing.
+"""The maximum of a sample problem, and a bound on what is missing.
 
 **Steps.** The multiplicative update w_j ∝ w_j exp(η (g_j − L̂)) (Blahut–Arimoto at η = 1) is
 gradient ascent in the metric Σ dw_j²/w_j. In s_j = √w_j that metric is Euclidean and the simplex a
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from vbstack.numerics.lbfgs import Memory, remember, two_loop
-from vbstack.stacking.sample_problem import Channel
+from vbstack.stacking.sample_problem import SampleProblem
 
 Array = NDArray[np.float64]
 
@@ -50,13 +50,13 @@ class SampleOptimum:
 
 
 def maximise(
-    channel: Channel, start: Array, tolerance: float, max_gradients: int = 400
+    problem: SampleProblem, start: Array, tolerance: float, max_gradients: int = 400
 ) -> SampleOptimum:
     """Weights within `tolerance` nats of the optimum, or the best after `max_gradients`."""
     bundle: deque[Array] = deque(maxlen=_BUNDLE)
     memory: Memory = deque(maxlen=_MEMORY)
     s = np.sqrt(start / start.sum())
-    value, slope = _evaluate(channel, s, bundle)
+    value, slope = _evaluate(problem, s, bundle)
     used, next_check = 1, _FIRST_CHECK
     gap = float(bundle[0].max()) - value
     while gap > tolerance and used < max_gradients:
@@ -70,7 +70,7 @@ def maximise(
         while True:
             trial = s + step * direction
             trial /= np.linalg.norm(trial)
-            new_value, new_slope = _evaluate(channel, trial, bundle)
+            new_value, new_slope = _evaluate(problem, trial, bundle)
             used += 1
             if new_value >= value + 1e-4 * step * rise or step < 1e-4:
                 break
@@ -106,9 +106,9 @@ def bound(gradients: deque[Array]) -> float:
     return min(single, float((alpha / alpha.sum() @ table).max()))
 
 
-def _evaluate(channel: Channel, s: Array, bundle: deque[Array]) -> tuple[float, Array]:
+def _evaluate(problem: SampleProblem, s: Array, bundle: deque[Array]) -> tuple[float, Array]:
     """L̂ and its slope in s, at |s| = 1; the gradient goes into the bundle."""
-    g = channel.gradient(s**2)
+    g = problem.gradient(s**2)
     bundle.append(g)
     value = float(s**2 @ g)
     return value, 2 * s * (g - value)

@@ -1,6 +1,6 @@
 """The stacking weights and their certificate: `optimise` → `WeightSolution`.
 
-The optimum of a sample problem (see `channel`) flatters itself: it fits its draws. Two facts
+The optimum of a sample problem (see `sample_problem`) flatters itself: it fits its draws. Two facts
 bracket the true optimum L* all the same (Mak, Morton & Wood 1999):
 
     E[max_v L̂_A(v)] ≥ L*              draws A that the weights were fitted to
@@ -25,14 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vbstack.checks import checked_word
+from vbstack.modes import SolverName, WeightsKind
 from vbstack.stacking.elbo import FreshElbos, fresh_elbos, perplexity
 from vbstack.stacking.mixture import Mixture
-from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import SampleOptimum, maximise
 
 Array = NDArray[np.float64]
 
-TARGETS = ("all", "runs", "naive")
 CERTIFIED = "certified"
 DRAWS_EXHAUSTED = "not certified to the tolerance: max_draws reached, the gap is what it is"
 MEMORY_EXHAUSTED = "not certified to the tolerance: more draws would not fit in memory"
@@ -42,26 +43,26 @@ _NEGLIGIBLE_MASS = 3e-4  # total weight of the components set to zero: it moves 
 
 
 @dataclass(frozen=True)
-class Target:
-    """What the weights may be: w = basis · v, v on a simplex, from a starting point.
+class FreeWeights:
+    """Which weights are free: w = basis · v, v on a simplex, from a starting point.
 
     "all": one v per component; "runs": one per run, which keeps the run's own proportions;
     "naive": a single v, so nothing is left to choose.
     """
 
-    kind: str
+    kind: WeightsKind
     basis: sparse.csr_array
     start: Array
     naive: Array
 
     @classmethod
-    def of(cls, kind: str, mixture: Mixture, elbos: Sequence[float]) -> Target:
-        """The target `kind`, started at w_mk exp(ELBO_m) (paper, eq. 17), naive weights mixed in.
+    def of(cls, kind: WeightsKind, mixture: Mixture, elbos: Sequence[float]) -> FreeWeights:
+        """One per component, one per run, or none.
 
-        A little uniform weight keeps every component alive: one that starts at zero stays there.
+        They start at w_mk exp(ELBO_m) (paper, eq. 17), naive weights mixed in. A little uniform
+        weight keeps every component alive: one that starts at zero stays there.
         """
-        if kind not in TARGETS:
-            raise ValueError(f"weights={kind!r} is not known; choose one of {TARGETS}")
+        checked_word("weights", kind, WeightsKind)
         scaled = np.exp(np.asarray(elbos) - np.max(elbos))[mixture.owner] * mixture.own_weights
         start = 0.7 * scaled / scaled.sum() + 0.28 * mixture.naive_weights + 0.02 / mixture.size
         rows = np.arange(mixture.size)
@@ -74,8 +75,8 @@ class Target:
         naive = np.bincount(group, mixture.naive_weights).astype(float)
         return cls(kind, basis, np.bincount(group, start).astype(float), naive)
 
-    def channel(self, sample: Sample, reward: Array) -> Channel:
-        return Channel.from_sample(sample, reward, None if self.kind == "all" else self.basis)
+    def problem(self, sample: Sample, reward: Array) -> SampleProblem:
+        return SampleProblem.from_sample(sample, reward, None if self.kind == "all" else self.basis)
 
     def weights(self, v: Array) -> Array:
         """Component weights (K,) of v."""
@@ -112,7 +113,7 @@ class WeightSolution:
     lower, upper : float
         ELBO of these weights on fresh draws, and that plus the gap.
     gap : float
-        upper − lower: no weights of this target are better by more than this.
+        upper − lower: no weights of the same kind are better by more than this.
     standard_error : float
         Monte Carlo standard error of `lower` (and so of the bracket's place).
     status : str
@@ -135,41 +136,45 @@ class WeightSolution:
     status: str
     draws: int
     iterations: int
-    solver: str
+    solver: SolverName
     naive: float
 
 
 def optimise(
     mixture: Mixture,
-    target: Target,
+    log_joint: Array,
+    free: FreeWeights,
     *,
     tolerance: float,
     max_draws: int,
     final_draws: int,
     rng: np.random.Generator,
 ) -> WeightSolution:
-    """Weights within `tolerance` nats of the best, or the best that `max_draws` allow."""
-    reward = mixture.reward
+    """Weights within `tolerance` nats of the best, or the best that `max_draws` allow.
+
+    `log_joint` (K,) are the components' expected log-joints in link space.
+    """
+    reward = mixture.rewards(log_joint)
     few = max(2, min(first_draws(mixture.size), max_draws) // 3)
     pilot = Sample.draw(mixture, np.full(mixture.size, few), rng)
-    rough = maximise(target.channel(pilot, reward), target.start, tolerance, 19)
+    rough = maximise(free.problem(pilot, reward), free.start, tolerance, 19)
     v0 = without_negligible(rough.weights, 1e-2)
     iterations = rough.gradients
     # A quarter of the draws where the pilot puts its weight, the rest evenly: heavy components need
     # more draws, and any component may yet earn weight.
-    share = 0.25 * mixture.size * (target.basis @ v0) + 0.75
-    first = min(first_draws(mixture.size, perplexity(target.weights(v0))), max_draws)
+    share = 0.25 * mixture.size * (free.basis @ v0) + 0.75
+    first = min(first_draws(mixture.size, perplexity(free.weights(v0))), max_draws)
     counts = np.maximum(2, np.round(first * share)).astype(np.int64)
     sample = Sample.draw(mixture, counts, rng)
     v = rough.weights
     while True:
-        channel = target.channel(sample, reward)
-        optimum = maximise(channel, 0.7 * v + 0.3 * target.start, 0.4 * tolerance)
+        problem = free.problem(sample, reward)
+        optimum = maximise(problem, 0.7 * v + 0.3 * free.start, 0.4 * tolerance)
         iterations += optimum.gradients
         v = optimum.weights
-        weights = target.weights(without_negligible(v, _NEGLIGIBLE_MASS))
-        fresh = fresh_elbos(mixture, [weights, target.weights(v0)], final_draws, rng)
-        gap, flattery = bracket(channel, optimum, v0, fresh)
+        weights = free.weights(without_negligible(v, _NEGLIGIBLE_MASS))
+        fresh = fresh_elbos(mixture, log_joint, [weights, free.weights(v0)], final_draws, rng)
+        gap, flattery = bracket(problem, optimum, v0, fresh)
         growth = _growth(gap, flattery, tolerance, max_draws, sample)
         if growth <= 0:
             break
@@ -185,19 +190,19 @@ def optimise(
         draws=sample.size,
         iterations=iterations,
         solver="certified",
-        naive=channel.value(target.naive),
+        naive=problem.value(free.naive),
     )
 
 
 def bracket(
-    channel: Channel, optimum: SampleOptimum, v0: Array, fresh: FreshElbos
+    problem: SampleProblem, optimum: SampleOptimum, v0: Array, fresh: FreshElbos
 ) -> tuple[float, float]:
     """The gap of the first of `fresh`, and the part of it that more draws would shrink.
 
-    The second of `fresh` are the reference weights v₀, independent of the channel's draws.
+    The second of `fresh` are the reference weights v₀, independent of the problem's draws.
     """
-    noise = channel.influence(optimum.weights) - channel.influence(v0)
-    in_sample = optimum.value - channel.value(v0)
+    noise = problem.influence(optimum.weights) - problem.influence(v0)
+    in_sample = optimum.value - problem.value(v0)
     on_fresh = float(fresh.values[0] - fresh.values[1])
     error = np.hypot(np.linalg.norm(noise), fresh.standard_error(0, 1))
     flattery = max(0.0, in_sample - on_fresh) + 2 * float(error)

@@ -10,11 +10,11 @@ evaluations are therefore kept for what it may miss, another mode or a long tail
 
 In many dimensions nearly all mass is in a shell where no single point has a high a or b, and the
 surrogate may be wrong about all of it. There a point is drawn instead, with density ∝ q(x) s(x)
-(`typical`): the error of E_q[f̄] is then E_q[s] times the mean of (f − f̄)/s.
+(`mixture_draw`): the error of E_q[f̄] is then E_q[s] times the mean of (f − f̄)/s.
 
 With noise it matters in any dimension that evaluations are draws of q. The mixture follows what
 the noise happened to lift, and only further evaluations all over q take that back. They would not
-find anything new; so as many are draws of a flatter and wider density (`tempered`).
+find anything new; so as many are draws of a flatter and wider density (`flattened_draw`).
 
 The highest value is searched among candidates around the mixture and around good points, then by
 local perturbations. After every evaluation the candidates' mean and variance are updated by one
@@ -30,13 +30,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.space import within_reach
-from vbstack.gaussian_process.dense import JITTER, Process, kernel_between
+from vbstack.gaussian_process.dense import JITTER, DenseProcess
+from vbstack.gaussian_process.kernel import kernel
 from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
-Way = Callable[["Candidates", Process, Mixture, np.random.Generator], Array]
+Way = Callable[["Candidates", DenseProcess, DiagonalMixture, np.random.Generator], Array]
 Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log q (m,), the ELBO
 
 CANDIDATES = 512
@@ -61,7 +63,7 @@ class Candidates:
     @classmethod
     def of(
         cls,
-        process: Process,
+        process: DenseProcess,
         fitted: Fitted,
         map_: Transform,
         rng: np.random.Generator,
@@ -72,7 +74,11 @@ class Candidates:
         return cls(map_, fitted.elbo, points, log_q, mean, variance, process.whitened(points))
 
     def best(
-        self, process: Process, mixture: Mixture, rng: np.random.Generator, score: Score
+        self,
+        process: DenseProcess,
+        mixture: DiagonalMixture,
+        rng: np.random.Generator,
+        score: Score,
     ) -> Array:
         """The point (D,) of highest score, after a local search; where there is none, of highest a.
 
@@ -81,8 +87,8 @@ class Candidates:
         scores = np.where(
             self.log_q > -np.inf, score(self.mean, self.variance, self.log_q, self.elbo), -np.inf
         )
-        if scores.max() == -np.inf and score is not worth:
-            return self.best(process, mixture, rng, worth)
+        if scores.max() == -np.inf and score is not promise:
+            return self.best(process, mixture, rng, promise)
         place = int(np.argmax(scores))
         point, highest = self.points[place], float(scores[place])
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
@@ -96,13 +102,15 @@ class Candidates:
                 point, highest = near[place], float(scores[place])
         return point
 
-    def including(self, before: Process, point: Array, value: float, sd: float = 0.0) -> Candidates:
+    def including(
+        self, before: DenseProcess, point: Array, value: float, sd: float = 0.0
+    ) -> Candidates:
         """The candidates after an evaluation at `point`; `before` is the process without it."""
         row = before.whitened(point[None])[:, 0]
         mean = float(before.predict(point[None])[0][0])
-        known = max(before.variance + JITTER + sd**2 - float(row @ row), JITTER)
-        kernel = kernel_between(before.hyperparameters, point[None], self.points)[0]
-        shared = kernel - row @ self.whitened
+        h = before.hyperparameters
+        known = max(h.variance + JITTER + sd**2 - float(row @ row), JITTER)
+        shared = kernel(h, point[None], self.points)[0] - row @ self.whitened
         chosen = np.all(self.points == point, axis=1)
         return Candidates(
             self.map_,
@@ -115,7 +123,7 @@ class Candidates:
         )
 
 
-def worth(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
+def promise(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     """a (m,) from the surrogate's mean and variance, log q, and the mixture's ELBO."""
     seen = np.maximum(log_q, 0.5 * (log_q + mean - elbo))
     return np.asarray(np.log(variance) + mean + seen)
@@ -127,22 +135,31 @@ def missing(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     return np.where(high - elbo - log_q > 1.0, np.log(variance) + high, -np.inf)
 
 
-def worthy(
-    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+def most_promising(
+    candidates: Candidates,
+    process: DenseProcess,
+    mixture: DiagonalMixture,
+    rng: np.random.Generator,
 ) -> Array:
     """The point (D,) with the highest a."""
-    return candidates.best(process, mixture, rng, worth)
+    return candidates.best(process, mixture, rng, promise)
 
 
-def scout(
-    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+def exploratory(
+    candidates: Candidates,
+    process: DenseProcess,
+    mixture: DiagonalMixture,
+    rng: np.random.Generator,
 ) -> Array:
     """The point (D,) with the highest b."""
     return candidates.best(process, mixture, rng, missing)
 
 
-def typical(
-    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+def mixture_draw(
+    candidates: Candidates,
+    process: DenseProcess,
+    mixture: DiagonalMixture,
+    rng: np.random.Generator,
 ) -> Array:
     """A point (D,) drawn from the mixture, the likelier the less the surrogate knows it: ∝ q s."""
     draws = within_reach(candidates.map_, mixture.draws(_DRAWS, rng))
@@ -150,11 +167,14 @@ def typical(
     return np.asarray(draws[rng.choice(_DRAWS, p=sds / sds.sum())])
 
 
-def tempered(
-    candidates: Candidates, process: Process, mixture: Mixture, rng: np.random.Generator
+def flattened_draw(
+    candidates: Candidates,
+    process: DenseProcess,
+    mixture: DiagonalMixture,
+    rng: np.random.Generator,
 ) -> Array:
     """A point (D,) drawn around the mixture with density ∝ s e^((f̄ + s)/T)."""
-    wide = Mixture(mixture.weights, mixture.means, _WIDER * mixture.sds)
+    wide = DiagonalMixture(mixture.weights, mixture.means, _WIDER * mixture.sds)
     draws = within_reach(candidates.map_, wide.draws(_TEMPERED_DRAWS, rng))
     mean, variance = process.predict(draws)
     sds = np.sqrt(variance)
@@ -163,7 +183,7 @@ def tempered(
     return np.asarray(draws[rng.choice(len(draws), p=shares / shares.sum())])
 
 
-def _proposals(process: Process, mixture: Mixture, rng: np.random.Generator) -> Array:
+def _proposals(process: DenseProcess, mixture: DiagonalMixture, rng: np.random.Generator) -> Array:
     """Half from the mixture (inflated up to three times), a quarter each from its Gaussian moments
     and from around the best evaluations."""
     half, quarter = CANDIDATES // 2, CANDIDATES // 4

@@ -13,60 +13,64 @@ from numpy.typing import NDArray
 
 from vbstack.engines.native import common_axes, iteration, space
 from vbstack.engines.native.best_gaussian import best_gaussian
-from vbstack.engines.native.iteration import Evaluated, State
+from vbstack.engines.native.iteration import State
 from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.settings import MANY
-from vbstack.gaussian_process import dense
-from vbstack.gaussian_process.dense import Process
+from vbstack.engines.native.training import training_data
+from vbstack.engines.recorder import Recorder
+from vbstack.gaussian_process import hyperparameter_fit
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
+from vbstack.gaussian_process.quadrature import expected_curvatures
 from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
-_LIKELIHOOD_GAIN = 2.0  # nats by which evaluations must be likelier, or high ones better foreseen
+_LIKELIHOOD_GAIN = 2.0  # nats that the likelihood, or the predictive density, must gain
 _DEPTH = 2.0  # nats per dimension below the best value, where mass may be
 _TURN_GAIN = 0.1  # nats that common axes must promise to the mixture
 _LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
 
 
-def moved(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+def improved(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
     """The state in a better space, if one is found; else as it was."""
     for move in (straightened, whitened, turned):
-        after = move(state, evaluated, rng)
+        after = move(state, recorder, rng)
         if after is not state:
             return after
     return state
 
 
-def straightened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
-    """The state along the parameters' own axes, if the surrogate foresees more there and the
-    mixture is worth more; else as it was. For many dimensions.
+def straightened(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
+    """The state along the parameters' own axes if that is better, else as it was; for D > 4.
 
-    What counts is how well every value is foreseen from the others, where the mass may be: the
-    likelihood of all is mostly that of the low ones. A surrogate that foresees less may promise
-    more (heavy tails), and a mixture may be worth less by one that foresees more.
+    Accept only if both the leave-one-out predictive density of high values and the ELBO improve.
+    The likelihood of all values would mostly be that of low ones; the ELBO alone trusted surrogates
+    that predict worse (heavy tails), and the predictive density alone accepted worse mixtures.
     """
     d = state.process.dimension
     straight = (state.map_.rotation == np.eye(d)).all()
-    if d <= MANY or straight or state.fitted.elbo_sd > iteration.KNOWN:
+    if d <= MANY or straight or state.fitted.elbo_sd > iteration.RELIABLE:
         return state
     mean, covariance = state.fitted.mixture.moments()
     map_ = space.along(state.map_, np.eye(d), covariance)
     one = space.as_component(mean, covariance, state.map_, map_)
-    data = evaluated.seen_from(map_)
-    nearly_gaussian = dense.gaussian_guess(data, one.means[0], one.sds[0])
-    process = dense.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
-    believed = state.process.believed()
-    high = believed > believed.max() - _DEPTH * d
-    if process.foreseen(high) < state.process.foreseen(high) + _LIKELIHOOD_GAIN:
+    data = training_data(recorder, map_)
+    nearly_gaussian = hyperparameter_fit.gaussian_guess(data, one.means[0], one.sds[0])
+    process = hyperparameter_fit.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
+    estimates = state.process.estimates()
+    high = estimates > estimates.max() - _DEPTH * d
+    before = state.process.predictive_log_density(high)
+    if process.predictive_log_density(high) < before + _LIKELIHOOD_GAIN:
         return state
-    mixture = space.moved(state.fitted.mixture, state.map_, map_)
+    mixture = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
     fitted = iteration.fit_mixture(process, mixture, rng)
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
     return _entered(state, map_, process, fitted) if better else state
 
 
-def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+def whitened(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
     """The state in a whitened space, if the evaluations are more likely there; else as it was.
 
     If one Gaussian is worth more than the mixture, the space is whitened by its covariance, else by
@@ -78,11 +82,11 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     if gaussian.elbo > state.fitted.elbo:
         mean, covariance, needed = gaussian.mean, gaussian.covariance, _LIKELIHOOD_GAIN
     map_ = space.whitened(state.map_, covariance)
-    process = _process_in(map_, state, evaluated)
+    process = _process_in(map_, state, recorder)
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = iteration.fit_mixture(
-        process, space.moved(state.fitted.mixture, state.map_, map_), rng
+        process, space.mixture_in_space(state.fitted.mixture, state.map_, map_), rng
     )
     one = iteration.fit_mixture(
         process, space.as_component(mean, covariance, state.map_, map_), rng
@@ -92,7 +96,7 @@ def whitened(state: State, evaluated: Evaluated, rng: np.random.Generator) -> St
     return _entered(state, map_, process, better)
 
 
-def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> State:
+def turned(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
     """The state in a space with common axes, if the mixture is worth more there; else as it was.
 
     Crossed or bent ridges have no covariance that whitening could use, but along their axes a
@@ -101,7 +105,9 @@ def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> Stat
     mixture, covariance = state.fitted.mixture, state.fitted.mixture.moments()[1]
     if mixture.size == 1:
         return state
-    found = common_axes.no_wider(common_axes.precisions(state.process, mixture), covariance)
+    found = common_axes.no_wider(
+        expected_curvatures(state.process, mixture.means, mixture.sds), covariance
+    )
     to_box = np.linalg.inv(state.map_.rotation * state.map_.scale)
     rotation = common_axes.common_axes(to_box.T @ found @ to_box, mixture.weights)
     map_ = space.along(state.map_, rotation, covariance)
@@ -111,26 +117,26 @@ def turned(state: State, evaluated: Evaluated, rng: np.random.Generator) -> Stat
     )
     if gain < _TURN_GAIN:
         return state
-    process = _process_in(map_, state, evaluated)
-    fitted = iteration.fit_mixture(process, space.moved(mixture, state.map_, map_), rng)
+    process = _process_in(map_, state, recorder)
+    fitted = iteration.fit_mixture(process, space.mixture_in_space(mixture, state.map_, map_), rng)
     likely = process.log_likelihood > state.process.log_likelihood - _LIKELIHOOD_LOSS
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
     return _entered(state, map_, process, fitted) if likely and better else state
 
 
-def _entered(state: State, map_: Transform, process: Process, fitted: Fitted) -> State:
-    """The state in the other space. If the mixture there is only a guess, the one before is the
-    last that was known."""
-    known = fitted.mixture
-    if fitted.elbo_sd > iteration.KNOWN:
-        known = space.moved(state.fitted.mixture, state.map_, map_)
-    return State(map_, process, fitted, known)
+def _entered(state: State, map_: Transform, process: DenseProcess, fitted: Fitted) -> State:
+    """The state in the other space. If the fit there is unreliable, the mixture before is the last
+    reliable one."""
+    reliable = fitted.mixture
+    if fitted.elbo_sd > iteration.RELIABLE:
+        reliable = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
+    return State(map_, process, fitted, reliable)
 
 
-def _process_in(map_: Transform, state: State, evaluated: Evaluated) -> Process:
+def _process_in(map_: Transform, state: State, recorder: Recorder) -> DenseProcess:
     """The surrogate in another space, fitted from where it was."""
-    return dense.fit(evaluated.seen_from(map_), [_moved_guess(state, map_)], 50)
+    return hyperparameter_fit.fit(training_data(recorder, map_), [_moved_guess(state, map_)], 50)
 
 
-def _moved_guess(state: State, map_: Transform) -> Array:
-    return space.moved_hyperparameters(state.process.hyperparameters, state.map_, map_)
+def _moved_guess(state: State, map_: Transform) -> Hyperparameters:
+    return space.hyperparameters_in_space(state.process.hyperparameters, state.map_, map_)

@@ -6,9 +6,7 @@ loses ½ (Σ_i log (RᵀH_kR)_ii − log|H_k|) nats there. The rotation R of com
 
     minimise  ½ Σ_k w_k Σ_i log (RᵀH_kR)_ii,
 
-sought in one plane after the other. With τ and z_i as in `quadrature`, and g_i = (x_i − μ_k)/τ²,
-
-    H_k = diag(1/ω² + Σ_i α_i z_i / τ²) − Σ_i α_i z_i g_i g_iᵀ
+sought in one plane after the other. The precisions are `quadrature.expected_curvatures`.
 """
 
 from __future__ import annotations
@@ -18,26 +16,11 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.mixture_fit import Mixture
-from vbstack.gaussian_process.dense import Process
-from vbstack.gaussian_process.integrals import kernel_means
-
 Array = NDArray[np.float64]
 
 _ANGLES = np.linspace(0.0, 0.5 * np.pi, 90, endpoint=False)
 _SWEEPS = 10
 _TOLERANCE = 1e-3  # nats
-
-
-def precisions(process: Process, mixture: Mixture) -> Array:
-    """H_k (K, D, D)."""
-    z, tau2 = kernel_means(process, mixture.means, mixture.sds)
-    weighted = process.alpha[:, None] * z
-    away = (process.data.inputs[:, None] - mixture.means) / tau2  # (n, K, D)
-    bent = np.einsum("nk,nki,nkj->kij", weighted, away, away, optimize=True)
-    d = mixture.dimension
-    straight = weighted.sum(axis=0)[:, None] / tau2 + np.exp(-2 * process.hyperparameters[-d:])
-    return np.asarray(straight[:, :, None] * np.eye(d) - bent)
 
 
 def no_wider(precisions: Array, covariance: Array) -> Array:

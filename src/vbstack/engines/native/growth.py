@@ -7,15 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.mixture_fit import (
-    LOG_2PI,
-    Fitted,
-    Mixture,
-    log_components,
-    normal_points,
-)
-from vbstack.gaussian_process.dense import Process
-from vbstack.gaussian_process.integrals import integrals, variances
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
+from vbstack.engines.native.mixture_fit import Fitted, normal_points
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.likelihood import LOG_2PI
+from vbstack.gaussian_process.quadrature import expected_log_joints, standard_deviations
 
 Array = NDArray[np.float64]
 
@@ -25,7 +21,7 @@ _DRAWS = 16  # per candidate
 _LACKING = 5e-4  # of the mass, by a component that is worth adding
 
 
-def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
+def split(mixture: DiagonalMixture, size: int, rng: np.random.Generator) -> DiagonalMixture:
     """The mixture with `size` components: heavy ones are halved, again and again."""
     weights, means, sds = (np.array(a) for a in (mixture.weights, mixture.means, mixture.sds))
     while len(weights) < size:
@@ -36,11 +32,11 @@ def split(mixture: Mixture, size: int, rng: np.random.Generator) -> Mixture:
         weights, sds = np.append(weights, weights[k]), np.vstack([sds, sds[k]])
         means = np.vstack([means, means[k] - step])
         means[k] += step
-    return Mixture(weights / weights.sum(), means, sds)
+    return DiagonalMixture(weights / weights.sum(), means, sds)
 
 
 @dataclass(frozen=True)
-class _Candidates:
+class _NewComponents:
     """Components around draws of the inflated mixture, and points drawn from each."""
 
     means: Array  # (n, D)
@@ -49,7 +45,9 @@ class _Candidates:
     x: Array  # (n · draws, D)
 
     @classmethod
-    def of(cls, mixture: Mixture, low: Array, high: Array, rng: np.random.Generator) -> _Candidates:
+    def of(
+        cls, mixture: DiagonalMixture, low: Array, high: Array, rng: np.random.Generator
+    ) -> _NewComponents:
         d = mixture.dimension
         k = rng.integers(mixture.size, size=_CANDIDATES)
         sds = mixture.sds[k]
@@ -59,11 +57,11 @@ class _Candidates:
         x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
         return cls(means, sds, np.log(sds).sum(axis=1) + 0.5 * d * (LOG_2PI + 1), x)
 
-    def share_of_target(self, process: Process, elbo: float, penalty: float) -> Array:
+    def share_of_target(self, process: DenseProcess, elbo: float, penalty: float) -> Array:
         """exp(I_c − β √J_cc + H_c − ELBO): what each would hold of the target, at most all."""
-        known = integrals(process, self.means, self.sds)[0]
-        known = known - penalty * np.sqrt(variances(process, self.means, self.sds)[0])
-        return np.asarray(np.exp(np.minimum(known + self.entropy - elbo, 0.0)))
+        lower = expected_log_joints(process, self.means, self.sds)[0]
+        lower = lower - penalty * standard_deviations(process, self.means, self.sds)
+        return np.asarray(np.exp(np.minimum(lower + self.entropy - elbo, 0.0)))
 
     def share_of_mixture(self, log_q: Array) -> Array:
         """exp(E_c[log q] + H_c): what each holds of the mixture."""
@@ -71,14 +69,14 @@ class _Candidates:
 
 
 def extended(
-    process: Process, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
-) -> Mixture:
+    process: DenseProcess, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
+) -> DiagonalMixture:
     """The mixture and up to `count` components where it lacks mass, as far as that is known.
 
     The candidate that lacks most is added with the weight that it lacks, then the next.
     """
     mixture, inputs = fitted.mixture, process.data.inputs
-    new = _Candidates.of(mixture, inputs.min(axis=0), inputs.max(axis=0), rng)
+    new = _NewComponents.of(mixture, inputs.min(axis=0), inputs.max(axis=0), rng)
     target = new.share_of_target(process, fitted.elbo, penalty)
     log_q = mixture.log_density(new.x)
     chosen, weights = [], list(mixture.weights)
@@ -91,36 +89,36 @@ def extended(
         weights.append(lacking[c])
         log_c = log_components(new.x, new.means[c : c + 1], new.sds[c : c + 1])[0]
         log_q = np.logaddexp(log_q, np.log(lacking[c]) + log_c)
-    return Mixture(
+    return DiagonalMixture(
         np.array(weights) / np.sum(weights),
         np.vstack([mixture.means, new.means[chosen]]),
         np.vstack([mixture.sds, new.sds[chosen]]),
     )
 
 
-def as_one(mixture: Mixture) -> Mixture:
+def as_one(mixture: DiagonalMixture) -> DiagonalMixture:
     """One component with the mixture's mean and standard deviations."""
     mean, covariance = mixture.moments()
-    return Mixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
+    return DiagonalMixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
 
 
-def union(best: Mixture, others: list[Mixture], share: float) -> Mixture:
+def union(best: DiagonalMixture, others: list[DiagonalMixture], share: float) -> DiagonalMixture:
     """All components; those of the others hold `share` of the weight together."""
     if not others:
         return best
     weights = [best.weights * (1 - share)]
     weights += [other.weights * (share / len(others)) for other in others]
-    return Mixture(
+    return DiagonalMixture(
         np.concatenate(weights),
         np.concatenate([part.means for part in (best, *others)]),
         np.concatenate([part.sds for part in (best, *others)]),
     )
 
 
-def without(mixture: Mixture, drop: NDArray[np.bool_]) -> Mixture:
+def without(mixture: DiagonalMixture, drop: NDArray[np.bool_]) -> DiagonalMixture:
     """The mixture without some components; at least one stays."""
     keep = ~drop
     if not keep.any():
         keep[np.argmax(mixture.weights)] = True
     weights = mixture.weights[keep]
-    return Mixture(weights / weights.sum(), mixture.means[keep], mixture.sds[keep])
+    return DiagonalMixture(weights / weights.sum(), mixture.means[keep], mixture.sds[keep])

@@ -8,171 +8,140 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.engines.native import growth, mixture_fit
-from vbstack.engines.native.mixture_fit import Fitted, Mixture
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.settings import MANY
+from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
-from vbstack.gaussian_process import dense
-from vbstack.gaussian_process.dense import Data, Process
+from vbstack.gaussian_process import hyperparameter_fit
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
+from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
 Array = NDArray[np.float64]
 
 ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit
-_LOST = 5.0  # nats per dimension: a mixture so far below the best value has lost the posterior
-KNOWN = 1.0  # sd in nats of an ELBO that is more than a guess of the surrogate
-_NOTHING = 1e-4  # weight of a component that only keeps others from being split
-_WARY = 1.0  # β while exploring, where the surrogate may only guess
+_LOST = 5.0  # nats per dimension below the best value: such a mixture has lost the posterior
+RELIABLE = 1.0  # sd in nats of an ELBO that is more data than guess
+_NEGLIGIBLE_WEIGHT = 1e-4  # weight of a component that only keeps others from being split
+_PENALTY = 1.0  # β while exploring, against fits to what the surrogate only guesses
 LAST_DRAWS = 256  # per component, for the ELBO that a run reports
 _GROWTH_GAIN = 0.005  # nats that more components must bring
 
 
 @dataclass(frozen=True)
 class State:
-    """One iteration: the space, the surrogate, the mixture and what it is worth."""
+    """One iteration: the space, the surrogate, the mixture with its ELBO."""
 
     map_: Transform
-    process: Process
+    process: DenseProcess
     fitted: Fitted
-    known: Mixture | None = None  # the last whose ELBO was more than a guess
+    reliable: DiagonalMixture | None = None  # the last mixture whose ELBO was reliable
 
 
-class Evaluated:
-    """The evaluations of a run, in the original space, seen from any other."""
-
-    def __init__(self, recorder: Recorder):
-        self.recorder = recorder
-        known = recorder.precomputed
-        self.x = [np.array(entry.x) for entry in known]
-        self.values = [entry.value for entry in known]
-        self.sds = [float(entry.sd or 0.0) for entry in known]
-
-    def add(self, x: Array) -> float:
-        answer = self.recorder(x)
-        value, sd = answer if isinstance(answer, tuple) else (answer, 0.0)
-        self.x.append(np.array(x))
-        self.values.append(value)
-        self.sds.append(sd)
-        return value
-
-    @property
-    def noisy(self) -> bool:
-        return self.recorder.problem.noisy
-
-    def seen_from(self, map_: Transform) -> Data:
-        """Inputs in the run's space and values with the log-Jacobian of its map.
-
-        A point on a hard bound has no place there, and is left out.
-        """
-        x = np.array(self.x)
-        inside = map_.link.inside(x)
-        u = map_.forward(x[inside])
-        values = np.array(self.values)[inside] + map_.log_jacobian(u)
-        return Data.of(u, values, np.array(self.sds)[inside] if self.noisy else None)
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-
-def first_state(evaluated: Evaluated, map_: Transform, rng: np.random.Generator) -> State:
+def first_state(recorder: Recorder, map_: Transform, rng: np.random.Generator) -> State:
     """The state after the first evaluations."""
-    data = evaluated.seen_from(map_)
-    process = dense.fit(data, _first_guesses(data), 50)
+    data = training_data(recorder, map_)
+    process = hyperparameter_fit.fit(data, _first_guesses(data), 50)
     return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
 
 
-def _first_guesses(data: Data) -> list[Array]:
+def _first_guesses(data: TrainingData) -> list[Hyperparameters]:
     """The hyperparameters to start from while little is known.
 
     In many dimensions the kernel alone would explain a few values, promise as much far away from
     them, and lead the run there; so there is a bowl as well.
     """
-    guesses = [dense.first_guess(data)]
-    return [*guesses, dense.bowl_guess(data)] if data.inputs.shape[1] > MANY else guesses
+    guesses = [hyperparameter_fit.first_guess(data)]
+    return [*guesses, hyperparameter_fit.bowl_guess(data)] if data.dimension > MANY else guesses
 
 
-def _at_the_top(process: Process) -> Mixture:
+def _at_the_top(process: DenseProcess) -> DiagonalMixture:
     """Two narrow components at the two best points."""
-    means = process.data.inputs[np.argsort(process.believed())[:-3:-1]]
-    sds = np.minimum(0.1, 0.3 * process.lengths)
-    return Mixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
+    means = process.data.inputs[np.argsort(process.estimates())[:-3:-1]]
+    sds = np.minimum(0.1, 0.3 * process.hyperparameters.lengths)
+    return DiagonalMixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
 
 
 def fit_mixture(
-    process: Process, start: Mixture, rng: np.random.Generator, penalty: float = 0.0
+    process: DenseProcess, start: DiagonalMixture, rng: np.random.Generator, penalty: float = 0.0
 ) -> Fitted:
     """A short fit from `start`, without dead components."""
     mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
-    mixture = growth.without(mixture, mixture.weights < _NOTHING)
+    mixture = growth.without(mixture, mixture.weights < _NEGLIGIBLE_WEIGHT)
     return mixture_fit.evaluated(process, mixture, rng)
 
 
 def refitted(
-    state: State, evaluated: Evaluated, rng: np.random.Generator, warming: bool, number: int
+    state: State, recorder: Recorder, rng: np.random.Generator, warming: bool, number: int
 ) -> State:
     """Surrogate and mixture after new evaluations, from where they were."""
-    data = evaluated.seen_from(state.map_)
+    data = training_data(recorder, state.map_)
     starts = [state.process.hyperparameters]
     if warming:
         starts += _first_guesses(data)
     elif number % 5 == 0:
-        starts.append(dense.first_guess(data))
+        starts.append(hyperparameter_fit.first_guess(data))
     if not warming and number % 5 in (0, 3):
         mean, covariance = state.fitted.mixture.moments()
-        starts.append(dense.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
-    process = dense.fit(data, starts, 30)
-    wary = _WARY if warming and process.dimension > MANY else 0.0
-    fitted = fit_mixture(process, state.fitted.mixture, rng, wary)
+        starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
+    process = hyperparameter_fit.fit(data, starts, 30)
+    penalty = _PENALTY if warming and process.dimension > MANY else 0.0
+    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
     if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
-        again = fit_mixture(process, _at_the_top(process), rng, wary)
-        fitted = max(fitted, again, key=lambda fit: fit.elbo - wary * fit.elbo_sd)
-    if not warming and state.known is not None:
-        fitted = _called_back(process, fitted, state, state.known, rng)
-    if not warming and fitted.elbo_sd < KNOWN and number % 2 == 0:
+        again = fit_mixture(process, _at_the_top(process), rng, penalty)
+        fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
+    if not warming and state.reliable is not None:
+        fitted = _reliable(process, fitted, state, state.reliable, rng)
+    if not warming and fitted.elbo_sd < RELIABLE and number % 2 == 0:
         fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
-    return State(
-        state.map_, process, fitted, fitted.mixture if fitted.elbo_sd < KNOWN else state.known
-    )
+    reliable = fitted.mixture if fitted.elbo_sd < RELIABLE else state.reliable
+    return State(state.map_, process, fitted, reliable)
 
 
-def _called_back(
-    process: Process, fitted: Fitted, state: State, known: Mixture, rng: np.random.Generator
+def _reliable(
+    process: DenseProcess,
+    fitted: Fitted,
+    state: State,
+    reliable: DiagonalMixture,
+    rng: np.random.Generator,
 ) -> Fitted:
-    """What a mixture may become that went where the surrogate only guesses.
+    """Refit from the last reliable mixture if the new fit, or the one before, is unreliable.
 
-    It is fitted again from where it was known, with a penalty for uncertainty. If the guess
-    outweighs that too, it stays there for an iteration: the evaluations then show what is there,
-    and the next fit starts from the known mixture as well.
+    The refit has a penalty for uncertainty. If it is unreliable too, the new fit stays for an
+    iteration: the evaluations then show what is there, and the next fit again starts from the
+    reliable mixture as well.
     """
-    lured = state.fitted.elbo_sd > KNOWN
-    if fitted.elbo_sd < KNOWN and not lured:
+    if fitted.elbo_sd < RELIABLE and state.fitted.elbo_sd <= RELIABLE:
         return fitted
-    back = fit_mixture(process, known, rng, penalty=_WARY)
-    if back.elbo_sd < KNOWN and (fitted.elbo_sd > KNOWN or back.elbo > fitted.elbo):
-        return back
+    again = fit_mixture(process, reliable, rng, penalty=_PENALTY)
+    if again.elbo_sd < RELIABLE and (fitted.elbo_sd > RELIABLE or again.elbo > fitted.elbo):
+        return again
     return fitted
 
 
-def _grown(process: Process, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
+def _grown(process: DenseProcess, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
     """With more components, up to `limit`, if they raise the ELBO; else as it was."""
     size = min(limit, _MOST, 2 + 2 * fitted.mixture.size)
     if size <= fitted.mixture.size:
         return fitted
     new = (size - fitted.mixture.size + 1) // 2
-    mixture = growth.extended(process, fitted, new, _WARY, rng)
+    mixture = growth.extended(process, fitted, new, _PENALTY, rng)
     mixture = growth.split(mixture, size, rng)
     more = fit_mixture(process, mixture, rng)
     return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
 
 
-def relearned(state: State, data: Data) -> State:
-    """The surrogate fitted again to more values; the mixture as it was."""
-    return replace(state, process=dense.fit(data, [state.process.hyperparameters], 30))
+def with_surrogate_refitted(state: State, data: TrainingData) -> State:
+    """The surrogate fitted again to more evaluations; the mixture as it was."""
+    return replace(state, process=hyperparameter_fit.fit(data, [state.process.hyperparameters], 30))
 
 
-def conditioned(state: State, data: Data, rng: np.random.Generator) -> State:
-    """The surrogate told of more values, and what the same mixture is worth by it."""
-    process = Process.condition(data, state.process.hyperparameters)
+def with_surrogate_conditioned(state: State, data: TrainingData, rng: np.random.Generator) -> State:
+    """The surrogate given more evaluations, hyperparameters kept, and the same mixture's ELBO."""
+    process = DenseProcess.condition(data, state.process.hyperparameters)
     return replace(
         state,
         process=process,

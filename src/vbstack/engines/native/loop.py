@@ -1,12 +1,11 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
-    repeat: evaluate a few points, some of them to doubt the mixture (acquisition) · refit the
-            surrogate (gp) · refit the mixture (mixture_fit) · after warm-up, whiten or turn the
-            space, or go back to the parameters' own axes, if the evaluations are then
-            likelier or better foreseen, or the mixture worth more (moves)
+    repeat: evaluate a few points, some of them exploratory (acquisition) · refit the surrogate
+            (hyperparameter_fit) · refit the mixture (mixture_fit) · after warm-up, whiten or turn
+            the space, or go back to the parameters' own axes, if that is better (change_of_space)
     until:  ELBO, its sd and the mean have settled
-    end:    own axes once more; up to fifty components, kept away from where the surrogate is
-            uncertain (last_fit); evaluations at those that it knows least
+    end:    own axes once more; a final fit with more components, penalised for uncertainty
+            (final_fit); validation evaluations at the least certain of them
 
 A run only has to be right about the region it covers, and to know its own error: stacking chooses
 the weights. Everything is deterministic given the start and the seed.
@@ -14,10 +13,8 @@ the weights. Everything is deterministic given the start and the seed.
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from itertools import islice, takewhile
 from typing import Any
 
@@ -29,25 +26,30 @@ from vbstack.engines.native import change_of_space, final_fit, iteration, space
 from vbstack.engines.native.acquisition import (
     Candidates,
     Way,
-    scout,
-    tempered,
-    typical,
-    worthy,
+    exploratory,
+    flattened_draw,
+    mixture_draw,
+    most_promising,
 )
-from vbstack.engines.native.iteration import Evaluated, State
+from vbstack.engines.native.iteration import State
 from vbstack.engines.native.settings import MANY, Settings
+from vbstack.engines.native.training import compressed, training_data
 from vbstack.engines.recorder import Recorder
-from vbstack.gaussian_process import dense, integrals
-from vbstack.gaussian_process.dense import Process
+from vbstack.gaussian_process.hyperparameters import as_surrogate
+from vbstack.gaussian_process.quadrature import (
+    covariance,
+    expected_log_joints,
+    standard_deviations,
+)
 from vbstack.problem import Problem
 from vbstack.runs.run import Run
-from vbstack.runs.surrogate import Surrogate
+from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
 
 Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at another space
-_CALM = 2  # more evaluations that doubt the mixture, for every calm iteration
-_LOOKS = 4  # at most, at what the last fit made
+_CALM = 2  # more exploratory evaluations for every calm iteration
+_VALIDATIONS = 4  # of the final fit, at most
 _MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 _NOISY_MISFIT = 4.0  # with noise, which is most of J
 
@@ -64,64 +66,67 @@ def run_native(
         )
     begun = time.perf_counter()
     with threadpool_limits(1):
-        evaluated, rng = Evaluated(recorder), np.random.default_rng([seed, 4])
-        state, settled = _explore(problem, start, seed, evaluated, settings)
-        state = final_fit.final(change_of_space.straightened(state, evaluated, rng), settings, rng)
-        state, calm = _checked(state, evaluated, settings, rng)
+        rng = np.random.default_rng([seed, 4])
+        state, settled = _explore(problem, start, seed, recorder, settings)
+        if settings.whitenings:
+            state = change_of_space.straightened(state, recorder, rng)
+        state = final_fit.final(state, settings, rng)
+        state, valid = _validated(state, recorder, settings, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
         weights=mixture.weights,
         means=mixture.means,
         sds=mixture.sds,
         transform=state.map_,
-        log_joint=integrals.integrals(process, mixture.means, mixture.sds)[0][None],
-        log_joint_covariance=misfit
-        * integrals.covariance(process, mixture.means, mixture.sds)[None],
+        log_joint=expected_log_joints(process, mixture.means, mixture.sds)[0][None],
+        log_joint_covariance=misfit * covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
         elbo_sd=float(np.sqrt(misfit)) * state.fitted.elbo_sd,
-        converged=settled and calm,
+        converged=settled and valid,
         noise_level=2 if problem.noisy else 0,
         names=tuple(problem.names),
-        surrogate=as_surrogate(process),
+        surrogate=as_surrogate(
+            process.hyperparameters,
+            process.data.inputs,
+            process.data.values,
+            process.data.noise_variance,
+        ),
         evaluations=recorder.evaluations(),
         start=start,
         seed=seed,
         seconds=time.perf_counter() - begun,
         engine="native",
-        versions={
-            **{package: version(package) for package in ("vbstack", "numpy", "scipy")},
-            "host": socket.gethostname(),
-        },
+        versions=recorded_versions(NATIVE_PACKAGES),
         floored=len(recorder.floored),
     )
 
 
 def _explore(
-    problem: Problem, start: Array, seed: int, evaluated: Evaluated, settings: Settings
+    problem: Problem, start: Array, seed: int, recorder: Recorder, settings: Settings
 ) -> tuple[State, bool]:
     """The last state, and whether everything had settled."""
     rng = np.random.default_rng([seed, 3])
     map_ = space.unit_box(problem)
-    _evaluate_first(problem, start, evaluated, rng, settings)
+    _evaluate_first(problem, start, recorder, rng, settings)
     history: list[State] = []
-    evaluated.recorder.observe = lambda: (
+    recorder.observe = lambda: (
         len(history),
         history[-1].fitted.elbo if history else None,
     )
     best: list[float] = []
     warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
-    state = iteration.first_state(evaluated, map_, rng)
-    while len(evaluated) < settings.max_fun_evals and len(history) < settings.max_iter:
-        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(evaluated))
-        _evaluate_more(state, evaluated, rng, _ways(problem, history, count, settings))
-        best.append(float(evaluated.seen_from(state.map_).values.max()))
+    state = iteration.first_state(recorder, map_, rng)
+    while len(recorder) < settings.max_fun_evals and len(history) < settings.max_iter:
+        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(recorder))
+        _evaluate_more(state, recorder, rng, _ways(problem, history, count, settings))
+        best.append(float(training_data(recorder, state.map_).values.max()))
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
-        state = iteration.refitted(state, evaluated, rng, warming, len(history))
+        state = iteration.refitted(state, recorder, rng, warming, len(history))
         due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < 1.0
         if not warming and due and whitenings < settings.whitenings:
             tried, before = len(history), state
-            state = change_of_space.moved(state, evaluated, rng)
+            state = change_of_space.improved(state, recorder, rng)
             whitenings += state is not before
         history.append(state)
         if not warming and _settled(history, settings):
@@ -132,64 +137,65 @@ def _explore(
 def _evaluate_first(
     problem: Problem,
     start: Array,
-    evaluated: Evaluated,
+    recorder: Recorder,
     rng: np.random.Generator,
     settings: Settings,
 ) -> None:
     """The start and points uniform in the plausible box, as far as they are not known yet."""
-    lower = np.asarray(problem.plausible_lower_bounds, dtype=float)
-    upper = np.asarray(problem.plausible_upper_bounds, dtype=float)
-    others = rng.uniform(lower, upper, (settings.fun_eval_start - 1, problem.dimension))
-    known = {tuple(x) for x in evaluated.x}
+    box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
+    others = rng.uniform(*box, (settings.fun_eval_start - 1, problem.dimension))
+    known = {evaluation.x for evaluation in recorder.precomputed}
     wanted = min(settings.fun_eval_start, settings.max_fun_evals)
     for point in (start, *others):
-        if len(evaluated) < wanted and tuple(point) not in known:
-            evaluated.add(point)
+        if len(recorder) < wanted and tuple(point) not in known:
+            recorder(point)
 
 
 def _evaluate_more(
-    state: State, evaluated: Evaluated, rng: np.random.Generator, ways: Sequence[Way]
+    state: State, recorder: Recorder, rng: np.random.Generator, ways: Sequence[Way]
 ) -> None:
     """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
     candidates = Candidates.of(process, state.fitted, state.map_, rng)
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
         point = way(candidates, process, mixture, rng)
-        seen = evaluated.add(state.map_.inverse(point[None])[0])
-        seen += float(state.map_.log_jacobian(point[None])[0])
+        evaluation = recorder(state.map_.inverse(point[None])[0])
+        seen = evaluation.value + float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
-            value = float(dense.compressed(np.array(seen), top, point.size))
-            candidates = candidates.including(process, point, value, evaluated.sds[-1])
-            process = process.including(point, value, evaluated.sds[-1])
+            value, sd = float(compressed(np.array(seen), top, point.size)), evaluation.sd or 0.0
+            candidates = candidates.including(process, point, value, sd)
+            process = process.including(point, value, sd)
 
 
-def _checked(
-    state: State, evaluated: Evaluated, settings: Settings, rng: np.random.Generator
+def _validated(
+    state: State, recorder: Recorder, settings: Settings, rng: np.random.Generator
 ) -> tuple[State, bool]:
-    """The state after a last look at the components that the surrogate knows least, and whether the
-    look ended without a surprise.
+    """Validate the least certain components with new evaluations; refit on failure.
 
-    The last fit may have put one where nothing was ever evaluated. If a value there is a surprise,
-    the surrogate learns it, the fit is made again, and the next doubtful ones are looked at.
+    The final fit may have put a component where nothing was ever evaluated. If an evaluation there
+    is far from what the surrogate predicts, the surrogate and the final fit are made again with it,
+    and the next uncertain components are validated. Also returned: whether the last ones passed.
     """
-    for _ in range(_LOOKS):
-        left = max(0, settings.max_fun_evals - len(evaluated))
+    for _ in range(_VALIDATIONS):
+        left = max(0, settings.max_fun_evals - len(recorder))
         count = min(settings.fun_evals_per_iter, left)
         mixture, process = state.fitted.mixture, state.process
-        doubt = np.sqrt(integrals.variances(process, mixture.means, mixture.sds)[0])
+        doubt = standard_deviations(process, mixture.means, mixture.sds)
         chosen = np.argsort(-mixture.weights * doubt)[:count]
         steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
         points = mixture.means[chosen] + steps
         mean, variance = process.predict(points)
-        found = np.array([evaluated.add(x) for x in state.map_.inverse(points)])
+        made = [recorder(x) for x in state.map_.inverse(points)]
+        found = np.array([evaluation.value for evaluation in made])
         found += state.map_.log_jacobian(points)
-        data = evaluated.seen_from(state.map_)
-        misses = np.abs(dense.compressed(found, float(data.values.max()), mixture.dimension) - mean)
-        noise = np.array(evaluated.sds[len(evaluated) - len(points) :])
+        data = training_data(recorder, state.map_)
+        misses = np.abs(compressed(found, float(data.values.max()), mixture.dimension) - mean)
+        noise = np.array([evaluation.sd or 0.0 for evaluation in made])
         if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
-            return iteration.conditioned(state, data, rng), True
-        state = final_fit.final(iteration.relearned(state, data), settings, rng)
+            return iteration.with_surrogate_conditioned(state, data, rng), True
+        refitted = iteration.with_surrogate_refitted(state, data)
+        state = final_fit.final(refitted, settings, rng)
     return state, False
 
 
@@ -203,14 +209,14 @@ def _ways(problem: Problem, history: list[State], count: int, settings: Settings
     the run has settled. With noise most are draws, always.
     """
     if problem.noisy:
-        return ([scout] * count + [typical, typical, tempered, tempered])[-count:]
+        return ([exploratory] * count + [mixture_draw] * 2 + [flattened_draw] * 2)[-count:]
     small = _small(history, settings)
     if problem.dimension > MANY:
-        test, tests = typical, _CALM * sum(small)
+        test, tests = mixture_draw, _CALM * sum(small)
     else:
-        test, tests = scout, 1 + _CALM * sum(1 for _ in takewhile(bool, small))
+        test, tests = exploratory, 1 + _CALM * sum(1 for _ in takewhile(bool, small))
     tests = min(tests, count)
-    return [worthy] * (count - tests) + [test] * tests
+    return [most_promising] * (count - tests) + [test] * tests
 
 
 def _settled(history: list[State], settings: Settings) -> bool:
@@ -234,24 +240,10 @@ def _small(history: list[State], settings: Settings) -> list[bool]:
 def _is_small(before: State, after: State, tolerance: float) -> bool:
     """Small change of the ELBO, small sd, small shift of the mean in units of the spread."""
     mean, covariance = after.fitted.mixture.moments()
-    moved = space.moved(before.fitted.mixture, before.map_, after.map_)
+    moved = space.mixture_in_space(before.fitted.mixture, before.map_, after.map_)
     shift = np.abs(mean - moved.moments()[0]) / np.sqrt(np.diag(covariance))
     return bool(
         abs(after.fitted.elbo - before.fitted.elbo) < tolerance
         and after.fitted.elbo_sd < 3 * tolerance
         and shift.max() < 3 * tolerance
-    )
-
-
-def as_surrogate(process: Process) -> Surrogate:
-    """The process as the arrays that a run keeps; very low values are compressed (`gp`)."""
-    h, d = process.hyperparameters, process.dimension
-    return Surrogate(
-        inputs=process.data.inputs,
-        values=process.data.values,
-        noise_variance=process.data.noise[None],
-        log_lengths=h[None, :d],
-        log_output=h[d : d + 1],
-        mean="negative_quadratic",
-        mean_parameters=h[None, d + 1 :],
     )

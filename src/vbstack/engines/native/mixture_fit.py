@@ -8,8 +8,8 @@ I and J are exact (`quadrature`); the entropy is a fixed-sample average over shi
 
 so the whole is smooth and L-BFGS applies. A long fit would learn its points: q sinks at them and
 rises between. So a fit is a row of short ones, each on new points, and the result the average of
-the later half. β > 0, in the last fit (`last_fit`) and against lures (`states`), keeps components
-away from where the surrogate does not know (lower confidence bound).
+the later half. β > 0, in the final fit and against unreliable fits (`iteration`), keeps components
+away from where the surrogate is uncertain (lower confidence bound).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from scipy.stats import qmc
 
-from vbstack.gaussian_process.dense import Process
-from vbstack.gaussian_process.integrals import covariance, integrals, variances
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.quadrature import covariance, expected_log_joints, variances
 from vbstack.numerics.lbfgs import Memory, climb
+from vbstack.numerics.quasi_random import shifted_normals
 
 Array = NDArray[np.float64]
 
-LOG_2PI = float(np.log(2 * np.pi))
 _LARGEST_STEP = 8.0  # of a log weight
 _SHORT = 3  # iterations of a fit with the same points
 _MEMORY = 8  # curvature pairs
@@ -38,44 +38,10 @@ _LARGE = 0.01  # nats: a step that gains more is far from learning the points
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """Weights (K,), means (K, D) and standard deviations (K, D) in the run's space."""
-
-    weights: Array
-    means: Array
-    sds: Array
-
-    @property
-    def size(self) -> int:
-        return int(self.weights.size)
-
-    @property
-    def dimension(self) -> int:
-        return int(self.means.shape[1])
-
-    def moments(self) -> tuple[Array, Array]:
-        """Mean (D,) and covariance (D, D)."""
-        mean = self.weights @ self.means
-        away = self.means - mean
-        scatter = (away * self.weights[:, None]).T @ away
-        return mean, scatter + np.diag(self.weights @ self.sds**2)
-
-    def log_density(self, x: Array) -> Array:
-        """log q (n,) at points (n, D)."""
-        logs = log_components(x, self.means, self.sds) + np.log(self.weights)[:, None]
-        top = logs.max(axis=0)
-        return np.asarray(top + np.log(np.exp(logs - top).sum(axis=0)))
-
-    def draws(self, n: int, rng: np.random.Generator, inflation: float = 1.0) -> Array:
-        k = rng.choice(self.size, n, p=self.weights)
-        return self.means[k] + inflation * self.sds[k] * rng.standard_normal((n, self.dimension))
-
-
-@dataclass(frozen=True)
 class Fitted:
     """A mixture, its ELBO, and the standard deviation that the surrogate gives it."""
 
-    mixture: Mixture
+    mixture: DiagonalMixture
     elbo: float
     elbo_sd: float
 
@@ -91,8 +57,7 @@ def normal_points(size: int, draws: int, dimension: int, rng: np.random.Generato
     Each component's points are centred and whitened, so that quadratic functions are averaged
     exactly: the noise of log q that a fit could otherwise learn is mostly quadratic.
     """
-    shifted = (_net(draws, dimension) + rng.random((size, 1, dimension))) % 1.0
-    points = ndtri(np.clip(shifted, 1e-9, 1 - 1e-9))
+    points = shifted_normals(_net(draws, dimension), rng.random((size, 1, dimension)), 1e-9)
     points -= points.mean(axis=1, keepdims=True)
     second = np.einsum("ksd,kse->kde", points, points) / draws
     return np.asarray(points @ np.linalg.inv(np.linalg.cholesky(second)).transpose(0, 2, 1))
@@ -133,11 +98,11 @@ def entropy(
 
 
 def objective(
-    process: Process, mixture: Mixture, points: Array, penalty: float
+    process: DenseProcess, mixture: DiagonalMixture, points: Array, penalty: float
 ) -> tuple[float, Array, Array, Array]:
     """The (penalised) ELBO and its gradients with respect to weights, μ and σ."""
     weights, means, sds = mixture.weights, mixture.means, mixture.sds
-    gain, d_means, d_sds = integrals(process, means, sds)
+    gain, d_means, d_sds = expected_log_joints(process, means, sds)
     if penalty:
         spread, dj_means, dj_sds = variances(process, means, sds)
         root = np.sqrt(spread)
@@ -154,14 +119,14 @@ def objective(
 
 
 def fit(
-    process: Process,
-    start: Mixture,
+    process: DenseProcess,
+    start: DiagonalMixture,
     rng: np.random.Generator,
     *,
     rounds: int,
     penalty: float = 0.0,
     finer: int = 1,
-) -> Mixture:
+) -> DiagonalMixture:
     """The best mixture near `start`: the average of the later half of short fits.
 
     All work on steps from the start, in log weights, in means by the start's scales, and in log
@@ -197,13 +162,13 @@ def fit(
     return _stepped(start, later / (rounds - rounds // 2))
 
 
-def _stepped(start: Mixture, v: Array) -> Mixture:
+def _stepped(start: DiagonalMixture, v: Array) -> DiagonalMixture:
     """The mixture that is these steps away from the start."""
     d = start.dimension
     steps = v.reshape(start.size, 2 * d + 1)
     logits = np.log(np.maximum(start.weights, 1e-6)) + steps[:, 0]
     weights = np.exp(logits - logits.max())
-    return Mixture(
+    return DiagonalMixture(
         weights / weights.sum(),
         start.means + start.sds * steps[:, 1 : d + 1],
         start.sds * np.exp(steps[:, d + 1 :]),
@@ -215,7 +180,7 @@ def draws_for(size: int) -> int:
     return int(2 ** np.clip(np.ceil(np.log2(512 / size)), 5, 8))
 
 
-def _step_bounds(process: Process, start: Mixture) -> tuple[Array, Array]:
+def _step_bounds(process: DenseProcess, start: DiagonalMixture) -> tuple[Array, Array]:
     """Limits to the steps: centres stay among the evaluations, scales below half their range.
 
     Beyond them the surrogate is its prior mean, and a component there would be made up.
@@ -230,7 +195,7 @@ def _step_bounds(process: Process, start: Mixture) -> tuple[Array, Array]:
 
 
 def evaluated(
-    process: Process, mixture: Mixture, rng: np.random.Generator, draws: int = 64
+    process: DenseProcess, mixture: DiagonalMixture, rng: np.random.Generator, draws: int = 64
 ) -> Fitted:
     """The mixture's ELBO on fresh draws, and its standard deviation √(wᵀJw)."""
     points = normal_points(mixture.size, draws, mixture.dimension, rng)
@@ -238,15 +203,3 @@ def evaluated(
     j = covariance(process, mixture.means, mixture.sds)
     variance = float(mixture.weights @ j @ mixture.weights)
     return Fitted(mixture, value, float(np.sqrt(max(0.0, variance))))
-
-
-def log_components(x: Array, means: Array, sds: Array) -> Array:
-    """log N(x_n; μ_j, σ_j) (K, n), by matrix products around the components' middle."""
-    origin = means.mean(axis=0)
-    x, means = x - origin, means - origin
-    precision = 1 / sds**2
-    constant = 0.5 * (means**2 * precision).sum(axis=1) + np.log(sds).sum(axis=1)
-    logs = (means * precision) @ x.T
-    logs -= (0.5 * precision) @ np.square(x).T
-    logs -= (constant + 0.5 * means.shape[1] * LOG_2PI)[:, None]
-    return np.asarray(logs)

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.engines.native.mixture_fit import Mixture
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.problem import Problem
 from vbstack.runs.transform import PROBIT, UNBOUNDED, Link, Transform
 
@@ -19,12 +20,11 @@ _SMALLEST = 1e-3  # a parameter's plausible box is kept this share of its range 
 
 def unit_box(problem: Problem) -> Transform:
     """pyvbmc's default: identity or probit link, then the plausible box to unit width."""
-    lower, upper = np.asarray(problem.lower_bounds), np.asarray(problem.upper_bounds)
+    lower, upper = problem.lower_bounds, problem.upper_bounds
     bounded = np.isfinite(lower)
     link = Link(np.where(bounded, PROBIT, UNBOUNDED), lower, upper)
     span = np.where(bounded, upper - lower, 0.0)
-    low = np.asarray(problem.plausible_lower_bounds, dtype=float)
-    high = np.asarray(problem.plausible_upper_bounds, dtype=float)
+    low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
     with np.errstate(invalid="ignore"):
         ends_of_range = lower + _SMALLEST * span, upper - _SMALLEST * span
         low, high = (np.where(bounded, np.clip(x, *ends_of_range), x) for x in (low, high))
@@ -72,33 +72,37 @@ def along(map_: Transform, rotation: Array, covariance: Array) -> Transform:
     return replace(map_, rotation=rotation, scale=np.exp(log_scale))
 
 
-def as_component(mean: Array, covariance: Array, old: Transform, new: Transform) -> Mixture:
+def as_component(mean: Array, covariance: Array, old: Transform, new: Transform) -> DiagonalMixture:
     """A Gaussian of the old space as one component of the new; only its diagonal there is kept."""
     step = step_between(old, new)
     sds = np.sqrt(np.diag(step @ covariance @ step.T))
-    return Mixture(np.ones(1), (step @ mean)[None], sds[None])
+    return DiagonalMixture(np.ones(1), (step @ mean)[None], sds[None])
 
 
-def moved(mixture: Mixture, old: Transform, new: Transform) -> Mixture:
+def mixture_in_space(mixture: DiagonalMixture, old: Transform, new: Transform) -> DiagonalMixture:
     """The mixture in the new space, its components' covariances reduced to their diagonals."""
     step = step_between(old, new)
     sds = np.sqrt(np.einsum("de,ke->kd", step**2, mixture.sds**2))
-    return Mixture(mixture.weights, mixture.means @ step.T, sds)
+    return DiagonalMixture(mixture.weights, mixture.means @ step.T, sds)
 
 
-def moved_hyperparameters(h: Array, old: Transform, new: Transform) -> Array:
+def hyperparameters_in_space(h: Hyperparameters, old: Transform, new: Transform) -> Hyperparameters:
     """Hyperparameters for the new space: lengths and widths are those along its axes.
 
     Along axis i of the new space the old coordinates change by T_di, so 1/ℓ_i² = Σ_d (T_di/ℓ_d)².
     """
-    d = old.dimension
     back = step_between(new, old)
 
-    def along(log_lengths: Array) -> Array:
+    def along_axes(log_lengths: Array) -> Array:
         return -0.5 * np.log(np.square(back / np.exp(log_lengths)[:, None]).sum(axis=0))
 
-    centre = h[d + 2 : 2 * d + 2] @ step_between(old, new).T
-    return np.r_[along(h[:d]), h[d : d + 2], centre, along(h[2 * d + 2 :])]
+    return Hyperparameters(
+        log_lengths=along_axes(h.log_lengths),
+        log_output=h.log_output,
+        height=h.height,
+        centre=h.centre @ step_between(old, new).T,
+        log_widths=along_axes(h.log_widths),
+    )
 
 
 def step_between(old: Transform, new: Transform) -> Array:

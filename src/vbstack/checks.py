@@ -1,0 +1,50 @@
+"""Checks that records and settings share: words, arrays, names. Each error names the item."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def checked_word(setting: str, value: Any, kind: Any) -> Any:
+    """`value` if it is one of the words of `kind`, a Literal; else an error that lists them."""
+    words = get_args(kind)
+    if value not in words:
+        raise ValueError(f"{setting}={value!r} is not known; choose one of {words}")
+    return value
+
+
+def checked(
+    owner: str, name: str, value: object, shape: tuple[int, ...], *, finite: bool = True
+) -> Array:
+    """A read-only float copy of `value`, or an error that names what is wrong with it."""
+    array = np.array(value, dtype=float)
+    if array.shape != shape:
+        raise ValueError(f"{owner}: {name} has shape {array.shape}, expected {shape}")
+    if finite and not np.all(np.isfinite(array)):
+        where = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(
+            f"{owner}: {name} holds {array[tuple(where)]} at index {where}; "
+            "every entry must be finite"
+        )
+    array.flags.writeable = False
+    return array
+
+
+def checked_names(owner: str, names: object, dimension: int) -> tuple[str, ...]:
+    """One different name per parameter; x1, x2, … where none are given."""
+    if isinstance(names, str):
+        raise TypeError(
+            f"{owner}: names is the string {names!r}, expected one string per parameter"
+        )
+    given = tuple(str(name) for name in names)  # type: ignore[attr-defined]
+    given = given or tuple(f"x{d + 1}" for d in range(dimension))
+    if len(given) != dimension:
+        raise ValueError(f"{owner}: {len(given)} names {given} for {dimension} parameters")
+    if len(set(given)) != dimension:
+        raise ValueError(f"{owner}: names are not unique: {given}")
+    return given

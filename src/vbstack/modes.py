@@ -1,0 +1,22 @@
+"""The words that settings and states may be, in one place."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+EngineName = Literal["pyvbmc", "native"]
+EngineChoice = Literal["auto", "pyvbmc", "native"]
+StartsKind = Literal["uniform", "sobol"]
+OnError = Literal["fail_run", "retry", "floor"]
+ExecutorName = Literal["local", "here"]
+
+WeightsKind = Literal["all", "runs", "naive"]
+EvaluationsUsed = Literal["auto", "own", "pooled"]
+SolverName = Literal["certified", "adam"]
+Estimate = Literal[
+    "raw", "capped_components", "capped_runs", "pooled_elbo", "pooled", "naive"
+]  # of the log evidence
+
+MeanFunction = Literal["zero", "constant", "negative_quadratic"]
+RunStatus = Literal["finished", "running", "failed", "interrupted", "waiting"]
+OutcomeStatus = Literal["finished", "busy", "failed"]

@@ -1,0 +1,70 @@
+"""`summary()`: a stack in words and numbers, for a terminal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vbstack.posterior import StackedPosterior
+
+
+def summary(posterior: StackedPosterior) -> str:
+    """A readable table: the runs, the evidence and the parameters."""
+    parts = _run_lines(posterior), _evidence_lines(posterior), _parameter_lines(posterior)
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def _run_lines(posterior: StackedPosterior) -> list[str]:
+    lines = [
+        f"Stack of {len(posterior.runs)} runs, {posterior.weights.size} components, "
+        f"{np.count_nonzero(posterior.weights)} with weight (weights: {posterior.target})",
+        f"{'run':>5} {'ELBO':>10} {'± sd':>8} {'components':>11} {'weight':>8}",
+    ]
+    for place, run, weight in zip(
+        posterior.kept, posterior.runs, posterior.run_weights, strict=True
+    ):
+        lines.append(
+            f"{place:>5} {run.elbo:>10.3f} {run.elbo_sd:>8.3f} {run.n_components:>11} "
+            f"{weight:>8.4f}"
+        )
+    lines += [
+        f"{place:>5} {run.floored} failed evaluations were replaced by a low value"
+        for place, run in zip(posterior.kept, posterior.runs, strict=True)
+        if run.floored
+    ]
+    return lines + [f"{d.index:>5} dropped: {d.reason}" for d in posterior.dropped]
+
+
+def _evidence_lines(posterior: StackedPosterior) -> list[str]:
+    e, s = posterior.evidence, posterior.solution
+    return [
+        f"Log evidence  {e.headline:.4f} ± {e.headline_sd:.4f}  ({e.headline_method}: "
+        f"{e.headline_reason})",
+        f"  raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
+        f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
+        *_pooled_lines(posterior),
+        f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
+        f"Weights       within {s.gap:.4f} nats of the best of their kind ({posterior.target}), "
+        f"which lies in [{s.lower:.4f}, {s.upper:.4f}]",
+        f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
+    ]
+
+
+def _pooled_lines(posterior: StackedPosterior) -> list[str]:
+    pooled = posterior.evidence.from_pool
+    if pooled is None:
+        return []
+    return [
+        f"  pooled evaluations: ELBO {pooled.elbo:.4f} (selection of {pooled.selection:.4f} taken "
+        f"off), divergence from the posterior {pooled.divergence:.4f}; log evidence "
+        f"{pooled.log_evidence:.4f}"
+    ]
+
+
+def _parameter_lines(posterior: StackedPosterior) -> list[str]:
+    mean, covariance = posterior.moments()
+    sd, mode = np.sqrt(np.diag(covariance)), posterior.mode()
+    width = max(9, *(len(name) for name in posterior.names))
+    lines = [f"{'parameter':<{width}} {'mean':>11} {'sd':>11} {'mode':>11}"]
+    for row in zip(posterior.names, mean, sd, mode, strict=True):
+        lines.append(f"{row[0]:<{width}} {row[1]:>11.4g} {row[2]:>11.4g} {row[3]:>11.4g}")
+    return lines

@@ -1,0 +1,38 @@
+"""`StackSettings`: everything that a stack depends on, besides its runs. Checked when made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vbstack.checks import checked_word
+from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
+from vbstack.stacking.screening import Screen
+
+
+@dataclass(frozen=True)
+class StackSettings:
+    """The settings of `stack`, which describes them; the same runs and settings give the same
+    posterior."""
+
+    weights: WeightsKind = "all"
+    evaluations: EvaluationsUsed = "auto"
+    tolerance: float = 0.02
+    max_draws: int = 512
+    final_draws: int = 128
+    solver: SolverName = "certified"
+    screen: Screen = field(default_factory=Screen)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        checked_word("weights", self.weights, WeightsKind)
+        checked_word("evaluations", self.evaluations, EvaluationsUsed)
+        checked_word("solver", self.solver, SolverName)
+        if not self.tolerance > 0:
+            raise ValueError(f"tolerance={self.tolerance!r} must be positive (nats)")
+        if not (self.max_draws >= 8 and self.final_draws >= 8):
+            raise ValueError(
+                f"max_draws={self.max_draws!r} and final_draws={self.final_draws!r} must be at "
+                "least 8"
+            )
+        if not isinstance(self.screen, Screen):
+            raise TypeError(f"screen is a {type(self.screen).__name__}, not a vbstack.Screen")
