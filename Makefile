@@ -53,10 +53,10 @@ docs: $(VENV)/.ready
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 bench: $(PEERS)/.ready
-	$(PEERS)/bin/python -m benchmarks.race_stacking
-	$(PEERS)/bin/python -m benchmarks.dimensions
-	$(PEERS)/bin/python -m benchmarks.profile_stacking
-	$(PEERS)/bin/python -m benchmarks.race_end_to_end
+	$(PEERS)/bin/python -m benchmarks race-stacking
+	$(PEERS)/bin/python -m benchmarks dimensions
+	$(PEERS)/bin/python -m benchmarks profile-stacking
+	$(PEERS)/bin/python -m benchmarks race-end-to-end
 
 paper: $(VENV)/.ready
 	$(VENV)/bin/python -m benchmarks paper
@@ -65,11 +65,11 @@ paper-smoke: $(VENV)/.ready
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
 runs: $(VENV)/.ready
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 60 --problem gmm --problem ring --problem unequal
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm_noisy --problem ring_noisy \
+	$(VENV)/bin/python -m benchmarks make-runs --runs 60 --problem gmm --problem ring --problem unequal
+	$(VENV)/bin/python -m benchmarks make-runs --runs 40 --problem gmm_noisy --problem ring_noisy \
 		--problem multisensory --problem neuronal
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 10 --problem banana6 --problem banana10
-	$(VENV)/bin/python -m benchmarks.make_runs --runs 20 --problem gaussian2 --problem rosenbrock2 \
+	$(VENV)/bin/python -m benchmarks make-runs --runs 10 --problem banana6 --problem banana10
+	$(VENV)/bin/python -m benchmarks make-runs --runs 20 --problem gaussian2 --problem rosenbrock2 \
 		--problem at_a_bound --problem student_t --problem two_modes --problem gaussian5 --problem gaussian10 \
 		--problem rosenbrock4 --problem rosenbrock6 --problem multisensory_exact --problem wave --problem cross \
 		--problem vee --problem crescent --problem lognormal --problem contaminated --problem split

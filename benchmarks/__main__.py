@@ -1,81 +1,90 @@
-"""The paper's experiments: `python -m benchmarks run|stack|baselines|tables|figures|paper|all`.
-
-`paper` is everything that follows from the archives: stack, tables and figures, with the stored
-baselines; `all` makes the baselines again too (but for the neuronal one, which takes long). `run`
-makes or extends the archives themselves (hours), `runtime` measures seconds, and `peers` stacks ten
-runs with pyvbmc's SVBMC, in an environment with torch.
-"""
+"""One entry to every benchmark: `python -m benchmarks NAME [options]`."""
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
+import sys
+from importlib import import_module
+from typing import NamedTuple
 
-from benchmarks import protocol, studies
-from benchmarks.baselines import REPEATS
-from benchmarks.figures import write_figures
-from benchmarks.make_runs import ARCHIVES, extend
-from benchmarks.problems import benchmark_of
-from benchmarks.tables import write_tables
-from vbstack.runs.store import RunStore
-
-RUNTIME_SUBSETS = 5
+STEPS = "paper.steps"  # one module for several commands
 
 
-def parsed() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    steps = ("run", "stack", "baselines", "peers", "runtime", "tables", "figures", "paper", "all")
-    parser.add_argument("step", choices=steps)
-    parser.add_argument("--problem", choices=studies.PROBLEMS, action="append")
-    parser.add_argument("--runs", type=int, help="run: how many; stack: at most this M")
-    parser.add_argument("--subsets", type=int, default=protocol.SUBSETS)
-    parser.add_argument("--repeats", type=int, default=REPEATS, help="of each baseline")
-    parser.add_argument("--limit", type=int, help="evaluations of BBVI, instead of the paper's")
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(protocol.SIZES))
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--archives", type=Path, default=ARCHIVES, help="folder of the archives")
-    parser.add_argument(
-        "--data", type=Path, help="a real session or cell, for --problem of that kind"
-    )
-    parser.add_argument("--out", type=Path, default=studies.RESULTS)
-    arguments = parser.parse_args()
-    elsewhere = arguments.archives != ARCHIVES and arguments.out != studies.RESULTS
-    if arguments.data is not None and not (elsewhere and len(arguments.problem or ()) == 1):
-        parser.error("--data needs one --problem, and --archives and --out of its own")
-    return arguments
+class Command(NamedTuple):
+    """Its name, the module whose `main` it is, what it does, and its time on two idle cores."""
+
+    name: str
+    module: str
+    line: str
+    time: str
 
 
-def main() -> None:
-    a = parsed()
-    names = a.problem or list(studies.PROBLEMS)
-    if a.step == "run":
-        for name in names:
-            target = benchmark_of(name, a.data).problem()
-            store, path = RunStore(a.archives / "stores" / name), a.archives / f"{name}.npz"
-            extend(target, a.runs or 100, 10, a.workers, store, path)
-        return
-    cases = studies.available(names, a.archives, a.data)
-    for name in sorted(set(names) - {case.problem for case in cases}):
-        print(f"{name}: left out, it has no archive in {a.archives} or no reference", flush=True)
-    if not cases:
-        raise SystemExit("nothing to do: make runs first, with python -m benchmarks run")
-    sizes = [size for size in a.sizes if a.runs is None or size <= a.runs]
-    for case in cases:
-        if a.step in ("stack", "paper", "all"):
-            print(studies.stack_study(case, a.out, a.workers, sizes, a.subsets), flush=True)
-        wanted = a.step == "all" and case.problem not in studies.STORED_ONLY
-        if a.step == "baselines" or wanted:
-            print(studies.baseline_study(case, a.out, a.workers, a.repeats, a.limit), flush=True)
-        if a.step == "peers":
-            print(studies.peer_study(case, a.out, min(a.subsets, protocol.ADAM_SUBSETS)))
-    if a.step == "runtime":
-        print(studies.runtime_study(cases, a.out, sizes, RUNTIME_SUBSETS))
-    if a.step in ("tables", "paper", "all"):
-        print(write_tables(a.out))
-    if a.step in ("figures", "paper", "all"):
-        for path in write_figures(a.out, cases):
-            print(path)
+# fmt: off
+COMMANDS = (
+    Command("paper", STEPS, "the paper's tables and figures, with the stored baselines", "16 min"),
+    Command("all", STEPS, "the same, with the baselines made again", "26 min, estimated"),
+    Command("stack", STEPS,
+            "random subsets of the archived runs, stacked and scored", "2 min for the ring"),
+    Command("baselines", STEPS, "BBVI, nautilus and emcee", "2 to 5 min a problem, neuronal hours"),
+    Command("peers", STEPS, "ten runs stacked by pyvbmc.SVBMC; needs torch", "1 min a problem"),
+    Command("runtime", STEPS, "seconds of stacking and of a run", "5 min"),
+    Command("tables", STEPS, "the tables, from the stored results", "seconds"),
+    Command("figures", STEPS, "the figures, from the stored results", "seconds"),
+    Command("run", STEPS,
+            "make or extend the archives of the paper's problems; resumable", "hours"),
+    Command("make-runs", "archived_runs",
+            "make or extend the archive of any problem; resumable", "hours"),
+    Command("references", "problems.make_references",
+            "compute the stored true posteriors again", "½ min; neuronal 2 min"),
+    Command("race-stacking", "races.race_stacking",
+            "vbstack, pyvbmc.SVBMC and svbmc.SVBMC on the same runs; needs torch", "18 min"),
+    Command("race-engines", "races.race_engines",
+            "runs and stacks of the native engine beside pyvbmc's", "2 hours, estimated"),
+    Command("engine-verdict", "races.engine_verdict",
+            "what the stored race of the engines says in counts", "seconds"),
+    Command("race-end-to-end", "races.race_end_to_end",
+            "ten runs and their stack, by fit and by a plain loop; needs torch", "8 min"),
+    Command("dimensions", "races.dimensions",
+            "stacks in six and ten dimensions beside a far longer optimisation", "½ min"),
+    Command("profile-stacking", "races.profile_stacking",
+            "where the time of a stack goes", "½ min"),
+    Command("after-the-fit", "races.after_the_fit",
+            "seconds of diagnostics and of the report", "1 min"),
+    Command("choices", "ablations.solver_choices",
+            "what the choices in the solver of the weights bring", "2 min"),
+    Command("pooling", "ablations.pooling",
+            "pooled evaluations against the runs' own values, on noisy runs", "10 min"),
+    Command("noisy-bias", "ablations.noisy_bias",
+            "noisy runs that differ in where they evaluate: what they overrate", "6 min"),
+    Command("enough-runs", "ablations.enough_runs",
+            "whether diagnostics know when the runs are enough", "5 min"),
+    Command("doc-tables", "doc_tables",
+            "fill the tables of README and docs from the stored results", "seconds"),
+)
+# fmt: on
+
+
+def listing() -> str:
+    """Every command with what it does and how long it takes."""
+    name, line = (max(len(getattr(c, part)) for c in COMMANDS) for part in ("name", "line"))
+    rows = [f"  {c.name:{name}}  {c.line:{line}}  {c.time}" for c in COMMANDS]
+    usage = "usage: python -m benchmarks NAME [options]; NAME --help shows the options of NAME"
+    return "\n".join([usage, "", "Times are on two idle cores.", "", *rows])
+
+
+def main(argv: list[str]) -> None:
+    name = argv[0] if argv else ""
+    if name in ("-h", "--help"):
+        print(listing())
+        raise SystemExit(0)
+    found = {command.name: command for command in COMMANDS}.get(name)
+    if found is None:
+        problem = f"there is no benchmark {name!r}\n\n" if argv else ""
+        print(problem + listing(), file=sys.stderr)
+        raise SystemExit(2)
+    # A module of several commands has to know which one is meant.
+    options = argv if found.module == STEPS else argv[1:]
+    import_module(f"benchmarks.{found.module}").main(options)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

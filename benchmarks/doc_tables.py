@@ -1,4 +1,4 @@
-"""Fill the measured tables of README.md and docs/ from results/: `python -m benchmarks.doc_tables`.
+"""Fill the measured tables of README.md and docs/ from results/: `python -m benchmarks doc-tables`.
 
 A table stands below a comment that names it; it is made again from the stored results, and a test
 fails when a page and the results disagree.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+from benchmarks.folders import RESULTS, ROOT
+from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
-from benchmarks.race_engines import NOISY
+from benchmarks.races.race_engines import NOISY
 
-ROOT = Path(__file__).parent.parent
-RESULTS = Path(__file__).parent / "results"
 PAGES = ("README.md", "docs/engine.md", "docs/pooling.md")
-MARK = re.compile(r"(<!-- python -m benchmarks.doc_tables: (\w+) -->\n)((?:\|.*\n)*)")
+MARK = re.compile(r"(<!-- python -m benchmarks doc-tables: (\w+) -->\n)((?:\|.*\n)*)")
 
 NAMES = {
     "gmm": "GMM",
@@ -245,14 +244,11 @@ def _results(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def main() -> None:
+def main(argv: list[str]) -> None:
+    options_of("doc-tables", __doc__).parse_args(argv)
     for page in PAGES:
         path = ROOT / page
         before = path.read_text(encoding="utf-8")
         after = filled(before)
         path.write_text(after, encoding="utf-8")
         print(f"{page}: {'changed' if after != before else 'as it was'}")
-
-
-if __name__ == "__main__":
-    main()

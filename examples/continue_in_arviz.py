@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from benchmarks.make_runs import archive
+from benchmarks.archived_runs import archive
 from vbstack import load_runs, stack
 
 

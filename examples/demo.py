@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.make_runs import SEED, archive
-from benchmarks.problems import PROBLEMS
-from benchmarks.record import BenchmarkProblem
+from benchmarks.archived_runs import SEED, archive
+from benchmarks.problems import PROBLEMS, BenchmarkProblem
 from vbstack import Screen, StackedPosterior, fit, load_runs, stack
 
 EVERY_RUN = Screen(require_converged=False, max_variance=np.inf)

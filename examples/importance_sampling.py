@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from benchmarks.make_runs import archive
+from benchmarks.archived_runs import archive
 from benchmarks.problems import PROBLEMS
 from vbstack import Problem, StackedPosterior, fit, load_runs, stack
 

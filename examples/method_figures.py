@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.make_runs import archive
+from benchmarks.archived_runs import archive
 from benchmarks.problems import PROBLEMS
 from vbstack import Evidence, load_runs, stack
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from benchmarks.make_runs import ARCHIVES, SEED, archive
+from benchmarks.archived_runs import SEED, archive
+from benchmarks.folders import ARCHIVES
 from benchmarks.problems import PROBLEMS
 from vbstack import load_runs, stack
 from vbstack.analysis.diagnosis import diagnostics, expected_gain

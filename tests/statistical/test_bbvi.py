@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks import bbvi
-from benchmarks.baselines import space_of
-from benchmarks.problems import gmm
+from benchmarks.baselines import bbvi
+from benchmarks.baselines.methods import space_of
+from benchmarks.problems.gmm_and_ring import gmm
 
 MEAN, SD, LOG_EVIDENCE = np.array([0.3, -0.2]), np.array([0.15, 0.3]), 1.5
 

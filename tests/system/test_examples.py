@@ -8,8 +8,8 @@ from pathlib import Path
 import dill
 import numpy as np
 
-from benchmarks.make_runs import archive
-from benchmarks.peers import to_variational_posterior
+from benchmarks.archived_runs import archive
+from benchmarks.baselines.peers import to_variational_posterior
 from examples import (
     bounded_parameters,
     dask_cluster,

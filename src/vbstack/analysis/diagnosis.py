@@ -22,7 +22,7 @@ from vbstack.stacking.weights import CERTIFIED
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
-TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks.enough_runs`
+TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks enough-runs`
 FEWEST = 8  # runs; the same
 NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
 
@@ -192,7 +192,7 @@ def enough_runs(
     the stacked ELBO falls by less than the tolerance (or, with a noisy log density, than its own
     sd, if that is larger); and the share of posterior mass that only one run covers is below the
     tolerance too. What one run alone found, others like it may still be missing; the
-    mean gain alone hides that (`python -m benchmarks.enough_runs`). No rule sees a region that
+    mean gain alone hides that (`python -m benchmarks enough-runs`). No rule sees a region that
     every run missed: one that a run finds with probability f is missed by M with (1 − f)^M, which
     is why there is a smallest M.
     """

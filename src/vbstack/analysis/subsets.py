@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 _DRAWS = 4000  # of A, and of B
-_GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks.choices`)
+_GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks choices`)
 _GOOD_ENOUGH = 1e-3  # nats
 _ORDERS = 6  # random orders of the runs, for the learning curve
 _SIZES = 7  # numbers of runs on it, at most

@@ -15,7 +15,7 @@ the noise of log N(y; m, C), about √(D/2) nats per draw, never enters a Monte 
     L(w) = Σ_j w_j (I_j − E_j[log ref]) − KL(q_w ‖ ref)
 
 With 16 draws per component that cut the over-fitting of the weights from 0.056 to 0.010 nats in a
-ten-dimensional stack; in two dimensions it changes nothing (`python -m benchmarks.choices`).
+ten-dimensional stack; in two dimensions it changes nothing (`python -m benchmarks choices`).
 """
 
 from __future__ import annotations

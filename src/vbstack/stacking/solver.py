@@ -7,7 +7,7 @@ sphere,
     ∂L̂/∂s_j = 2 s_j (g_j − L̂)        at |s| = 1,
 
 so limited-memory BFGS in s accelerates exactly that update: 1e-3 nats of the optimum in 15 to 30
-gradients where η > 1 with backtracking takes 51 to 152 (`python -m benchmarks.choices`).
+gradients where η > 1 with backtracking takes 51 to 152 (`python -m benchmarks choices`).
 
 **Bound.** max_j g_j − L̂ holds at every iterate, but falls ten times more slowly than the shortfall.
 Any probability vector s in place of t gives a bound, max_j [r_j − Σ_n R_nj (log s_n + log N q̄_n)],

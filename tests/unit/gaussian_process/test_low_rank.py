@@ -7,7 +7,7 @@ import pytest
 from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
 
-from benchmarks.make_runs import ARCHIVES
+from benchmarks.folders import ARCHIVES
 from vbstack import Transform, load_runs
 from vbstack.gaussian_process.low_rank import Prior, condition, integrate_own, log_evidence
 

@@ -1,6 +1,6 @@
 """What the progress display says of the finished runs."""
 
-from benchmarks.make_runs import archive
+from benchmarks.archived_runs import archive
 from vbstack import load_runs
 from vbstack.launching.progress import Standing, table
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.make_runs import ARCHIVES
+from benchmarks.folders import ARCHIVES
 from benchmarks.problems import PROBLEMS
 from tests.synthetic import make_run
 from vbstack import (

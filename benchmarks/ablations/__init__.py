@@ -1,0 +1,1 @@
+"""Why our own choices are as they are: solver, pooling, evaluations under noise, enough runs."""

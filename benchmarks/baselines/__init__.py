@@ -1,0 +1,1 @@
+"""What else could be used: BBVI, samplers with as many evaluations, and the peers' stacking."""

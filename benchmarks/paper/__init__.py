@@ -1,0 +1,1 @@
+"""The paper's experiments: subsets of archived runs, stacked and scored; tables and figures."""

@@ -1,0 +1,1 @@
+"""Visuo-vestibular causal inference, six parameters: the model and its true posterior."""

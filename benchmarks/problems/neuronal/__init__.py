@@ -1,0 +1,1 @@
+"""A passive model of a pyramidal cell, five parameters: NEURON, its data, its true posterior."""
