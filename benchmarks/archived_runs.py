@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,11 @@ from benchmarks.folders import ARCHIVES
 from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from vbstack import Problem, Run, TooFewRuns, launch, load_runs, save_runs, screen
-from vbstack.launching.worker import run_seed
+from vbstack.engines.recorder import Recorder
+from vbstack.engines.registry import engine_named
+from vbstack.modes import EngineName
+from vbstack.runs.journal import Journal
+from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
 
 SEED = 2025
@@ -50,6 +55,18 @@ def archived(run: Run) -> Run:
     return replace(run, log_joint_covariance=mean.astype(np.float32))
 
 
+def plan_of(problem: Problem, engine: EngineName, seed: int = SEED) -> Plan:
+    """The plan of a problem's runs, uniform random starts."""
+    return Plan(problem.description(), seed, engine)
+
+
+def run_of(problem: Problem, plan: Plan, index: int, **options: Any) -> Run:
+    """Run `index` of the plan, made here and now without a store."""
+    seed = plan.run_seed(index)
+    recorder = Recorder(problem, seed, Journal())
+    return engine_named(plan.engine)(problem, plan.start(index), seed, recorder, options)
+
+
 def extend(
     target: Problem, count: int, every: int, workers: int | None, store: RunStore, path: Path
 ) -> None:
@@ -57,9 +74,9 @@ def extend(
 
     A run that fails is missing in the archive, so an archived run's place is told by its seed.
     """
-    store.open(target, SEED, {})
+    plan = store.open(target, seed=SEED, engine="pyvbmc")
     there = load_runs(path) if path.exists() else []
-    places: dict[int | None, int] = {run_seed(SEED, index): index for index in range(2 * count)}
+    places: dict[int | None, int] = {plan.run_seed(index): index for index in range(2 * count)}
     for run in there:
         index = places[run.seed]
         if not store.path(index, "npz").exists():

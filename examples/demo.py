@@ -19,13 +19,17 @@ import numpy as np
 from benchmarks.archived_runs import SEED, archive
 from benchmarks.problems import PROBLEMS, BenchmarkProblem
 from vbstack import Screen, StackedPosterior, fit, load_runs, stack
+from vbstack.modes import EngineChoice
 
 EVERY_RUN = Screen(require_converged=False, max_variance=np.inf)
 INK, DRAWS = "#0b3c5d", "#D55E00"
 
 
 def main(
-    output: Path = Path("demo-results"), n_runs: int = 10, engine: str = "native", **settings: Any
+    output: Path = Path("demo-results"),
+    n_runs: int = 10,
+    engine: EngineChoice = "native",
+    **settings: Any,
 ) -> Path:
     """The figure of a GMM fitted with real runs, and of a ring with archived ones."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -80,4 +84,4 @@ def decorate(ax: Any, problem: BenchmarkProblem, draws: np.ndarray) -> None:
 
 
 if __name__ == "__main__":
-    main(engine=sys.argv[1] if len(sys.argv) > 1 else "native")
+    main(engine="pyvbmc" if "pyvbmc" in sys.argv[1:] else "native")

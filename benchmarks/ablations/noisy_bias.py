@@ -17,7 +17,7 @@ from unittest import mock
 
 import numpy as np
 
-from benchmarks.archived_runs import archive, passing
+from benchmarks.archived_runs import archive, passing, plan_of, run_of
 from benchmarks.folders import RESULTS
 from benchmarks.machine import machine
 from benchmarks.options import options_of
@@ -25,19 +25,15 @@ from benchmarks.problems import PROBLEMS, BenchmarkProblem
 from benchmarks.scoring.true_elbo import true_elbo
 from vbstack import Run, Screen, load_runs, stack
 from vbstack.engines.native import loop
-from vbstack.engines.native.acquisition import Way, tempered, typical, worthy
+from vbstack.engines.native.acquisition import Way, flattened_draw, mixture_draw, most_promising
 from vbstack.engines.native.settings import Settings
-from vbstack.engines.recorder import Recorder
-from vbstack.launching.launcher import starting_points
-from vbstack.launching.worker import run_seed
-from vbstack.runs.journal import Journal
 
 SEED, RUNS = 77, 20
 WAYS: dict[str, list[Way]] = {
-    "acquisition function": [worthy] * 5,
-    "draws of a flattened surrogate": [tempered] * 5,
-    "draws of the mixture": [typical] * 5,
-    "two and two, and a scout: the engine": list(
+    "acquisition function": [most_promising] * 5,
+    "draws of a flattened surrogate": [flattened_draw] * 5,
+    "draws of the mixture": [mixture_draw] * 5,
+    "two and two, and an exploratory one: the engine": list(
         loop._ways(PROBLEMS["gmm_noisy"]().problem(), [], 5, Settings.of({}, 2, noisy=True))
     ),
 }
@@ -46,19 +42,10 @@ WAYS: dict[str, list[Way]] = {
 def runs(target: BenchmarkProblem, ways: Sequence[Way], evaluations: int) -> list[Run]:
     """Runs that choose their evaluations in these ways, one after the other."""
     problem = target.problem()
-    starts = starting_points(problem, "uniform", RUNS, SEED)
+    plan = plan_of(problem, "native", SEED)
     options = {"max_fun_evals": evaluations, "settled_iterations": 1000}
     with mock.patch.object(loop, "_ways", lambda *arguments: ways[: arguments[2]]):
-        return [
-            loop.run_native(
-                problem,
-                start,
-                run_seed(SEED, index),
-                Recorder(problem, run_seed(SEED, index), Journal()),
-                options,
-            )
-            for index, start in enumerate(starts)
-        ]
+        return [run_of(problem, plan, index, **options) for index in range(RUNS)]
 
 
 def described(target: BenchmarkProblem, found: list[Run]) -> dict[str, Any]:

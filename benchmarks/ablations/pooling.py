@@ -16,7 +16,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,8 +35,9 @@ from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from benchmarks.scoring.metrics import metrics, of_mixture
 from vbstack import Mixture, Run, RunStore, StackedPosterior, load_runs, pool, screen, stack
+from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.pooling import gather
-from vbstack.stacking.weights import Target, optimise
+from vbstack.stacking.weights import FreeWeights, optimise
 
 Row = dict[str, Any]
 
@@ -141,11 +142,12 @@ def shrunk(posterior: StackedPosterior) -> float:
     """pyvbmc 1.5's estimate, by its own function, at our weights and entropy."""
     from pyvbmc.svbmc._elbo_shrinkage import _two_level_shrinkage
 
-    mixture = Mixture.from_runs(posterior.runs)
+    mixture = posterior.mixture
+    own = mixture.original_log_joint(own_log_joints(posterior.runs))
     value, _ = _two_level_shrinkage(
         [run.log_joint for run in posterior.runs],
         [run.log_joint_covariance for run in posterior.runs],
-        [mixture.log_joint[mixture.owner == m] for m in range(mixture.n_runs)],
+        [own[mixture.owner == m] for m in range(mixture.n_runs)],
         [run.weights for run in posterior.runs],
         posterior.weights,
         posterior.evidence.entropy,
@@ -175,18 +177,18 @@ def _variant(
     name: str,
     variant: Callable[[Sequence[Run]], Array],
 ) -> Row:
-    mixture = replace(Mixture.from_runs(runs), link_log_joint=variant(runs))
-    target = Target.of("all", mixture, [run.elbo for run in runs])
+    mixture, log_joint = Mixture.from_runs(runs), variant(runs)
     solution = optimise(
         mixture,
-        target,
+        log_joint,
+        FreeWeights.of("all", mixture, [run.elbo for run in runs]),
         tolerance=0.02,
         max_draws=512,
         final_draws=128,
         rng=np.random.default_rng(0),
     )
     w = solution.weights
-    true_elbo = solution.lower - float(w @ (mixture.log_joint - truth))
+    true_elbo = solution.lower - float(w @ (mixture.original_log_joint(log_joint) - truth))
     shared = _shared(task, runs, w, true_elbo)
     return _row(task, name, shared, solution.lower, solution.lower, np.nan)
 
@@ -232,7 +234,7 @@ def luck(problem: str, archives: str) -> Row:
     """Mean noise of the archive's evaluations within two nats of the top: no method can see it."""
     target, runs = PROBLEMS[problem](), usable_runs(problem, archives)
     data, link = gather(runs), runs[0].transform.link
-    exact = target.log_densities(link.inverse(data.points)) + link.log_jacobian(data.points)
+    exact = target.log_densities(link.inverse(data.inputs)) + link.log_jacobian(data.inputs)
     near = exact > exact.max() - 2
     noise = data.values[near] - exact[near]
     return {

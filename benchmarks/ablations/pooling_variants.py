@@ -13,8 +13,11 @@ from scipy.optimize import minimize
 
 from benchmarks.arrays import Array
 from vbstack import Mixture, Run, pool
-from vbstack.gaussian_process.low_rank import Prior, Process, condition, priors_of
-from vbstack.stacking.pooling import Data, gather, near_the_top
+from vbstack.gaussian_process.hyperparameters import hyperparameters_of
+from vbstack.gaussian_process.low_rank import LowRankProcess, condition
+from vbstack.gaussian_process.prior import Prior
+from vbstack.gaussian_process.training_data import TrainingData
+from vbstack.stacking.pooling import conditioned, gather, near_the_top
 
 REFIT_POINTS = 500
 
@@ -25,7 +28,7 @@ def own_hyperparameters(runs: Sequence[Run]) -> Array:
     result = np.empty(mixture.size)
     for m, prior in enumerate(_middle_priors(runs)):
         mine = mixture.owner == m
-        process = data.conditioned(prior)
+        process = conditioned(prior, data)
         result[mine] = process.integrate(mixture.centres[mine], mixture.factors[mine])[0]
     return result
 
@@ -50,13 +53,13 @@ def refitted(runs: Sequence[Run]) -> Array:
         )
 
     found = minimize(
-        lambda theta: -some.conditioned(changed(theta)).log_evidence,
+        lambda theta: -conditioned(changed(theta), some).log_likelihood,
         np.zeros(mixture.dimension + 2),
         method="L-BFGS-B",
         bounds=[(-2, 2)] * (mixture.dimension + 1) + [(-20, 20)],
         options={"maxiter": 15, "eps": 1e-3},
     )
-    process = data.conditioned(changed(found.x))
+    process = conditioned(changed(found.x), data)
     return process.integrate(mixture.centres, mixture.factors)[0]
 
 
@@ -95,21 +98,21 @@ def _middle_priors(runs: Sequence[Run]) -> list[Prior]:
     found = []
     for run in runs:
         assert run.surrogate is not None
-        priors = priors_of(run.surrogate)
-        found.append(priors[len(priors) // 2].moved(run.transform))
+        samples = hyperparameters_of(run.surrogate)
+        found.append(Prior.of(samples[len(samples) // 2]).moved(run.transform))
     return found
 
 
-def _own_process(run: Run) -> Process:
+def _own_process(run: Run) -> LowRankProcess:
     """A run's surrogate in link space, at its middle hyperparameter sample."""
     assert run.surrogate is not None
     data, map_ = run.surrogate, run.transform
     noise = np.broadcast_to(data.noise_variance.mean(axis=0), data.values.shape)
-    own = Data(map_.centre + data.inputs @ map_.matrix.T, data.values - map_.log_volume, noise)
-    return condition(_middle_priors([run])[0], own.points, own.values, own.noise_variance)
+    inputs, values = map_.centre + data.inputs @ map_.matrix.T, data.values - map_.log_volume
+    return condition(_middle_priors([run])[0], TrainingData(inputs, values, noise))
 
 
-def _under(process: Process, mixture: Mixture) -> tuple[Array, Array]:
+def _under(process: LowRankProcess, mixture: Mixture) -> tuple[Array, Array]:
     """Means and variances (K,) of every component; by owner, as covariances are not needed."""
     means, variances = np.empty(mixture.size), np.empty(mixture.size)
     for m in range(mixture.n_runs):

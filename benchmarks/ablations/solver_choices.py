@@ -22,14 +22,15 @@ from benchmarks.machine import machine
 from benchmarks.options import options_of
 from vbstack import Mixture
 from vbstack.stacking.elbo import fresh_elbos
-from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.mixture import own_log_joints
+from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import bound, maximise
-from vbstack.stacking.weights import Target
+from vbstack.stacking.weights import FreeWeights
 
 PROBLEMS = ("ring", "gmm", "banana6", "banana10")
 
 
-def stack_of(problem: str, *, flat: bool = False) -> tuple[Mixture, Target]:
+def stack_of(problem: str, *, flat: bool = False) -> tuple[Mixture, Array, FreeWeights]:
     """Ten runs; with `flat`, a reference so wide that it cancels nothing."""
     runs = converged_runs(problem)[:10]
     mixture = Mixture.from_runs(runs)
@@ -37,33 +38,35 @@ def stack_of(problem: str, *, flat: bool = False) -> tuple[Mixture, Target]:
         reference = mixture._reference
         assert reference is not None
         mixture.__dict__["_reference"] = (reference[0], 1e-6 * reference[1])
-    return mixture, Target.of("all", mixture, [run.elbo for run in runs])
+    free = FreeWeights.of("all", mixture, [run.elbo for run in runs])
+    return mixture, own_log_joints(runs), free
 
 
-def fitted(mixture: Mixture, target: Target, draws: int, seed: int) -> Array:
+def fitted(mixture: Mixture, log_joint: Array, free: FreeWeights, draws: int, seed: int) -> Array:
     rng = np.random.default_rng(seed)
     sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)
-    return maximise(target.channel(sample, mixture.reward), target.start, 1e-3).weights
+    problem = free.problem(sample, mixture.rewards(log_joint))
+    return maximise(problem, free.start, 1e-3).weights
 
 
 def over_fitting(problem: str, draws: int, *, flat: bool) -> float:
     """Mean shortfall over three samples, in nats."""
-    good, target = stack_of(problem)
-    long = fitted(good, target, 512, 99)
-    mixture, _ = stack_of(problem, flat=flat)
-    weights = [fitted(mixture, target, draws, seed) for seed in range(3)]
-    scores = fresh_elbos(good, [long, *weights], 256, np.random.default_rng(7))
+    good, log_joint, free = stack_of(problem)
+    long = fitted(good, log_joint, free, 512, 99)
+    mixture, _, _ = stack_of(problem, flat=flat)
+    weights = [fitted(mixture, log_joint, free, draws, seed) for seed in range(3)]
+    scores = fresh_elbos(good, log_joint, [long, *weights], 256, np.random.default_rng(7))
     return float(scores.values[0] - scores.values[1:].mean())
 
 
-def multiplicative(channel: Channel, w: Array) -> Iterator[tuple[float, Array]]:
+def multiplicative(sample_problem: SampleProblem, w: Array) -> Iterator[tuple[float, Array]]:
     """Values and gradients of w ∝ w exp(η (g − L̂)), η grown by half, cut to a third on a fall."""
-    g, eta = channel.gradient(w), 1.0
+    g, eta = sample_problem.gradient(w), 1.0
     value = float(w @ g)
     while True:
         trial = w * np.exp(np.clip(eta * (g - value), -50, 50))
         trial /= trial.sum()
-        new = channel.gradient(trial)
+        new = sample_problem.gradient(trial)
         yield float(trial @ new), new
         if trial @ new < value and eta > 1:
             eta = max(1.0, eta / 3)
@@ -73,29 +76,29 @@ def multiplicative(channel: Channel, w: Array) -> Iterator[tuple[float, Array]]:
 
 def gradients_needed(problem: str) -> tuple[int, int, float, float]:
     """Gradients of both methods to 0.001 nats, and both bounds after 30 gradients of L-BFGS."""
-    mixture, target = stack_of(problem)
+    mixture, log_joint, free = stack_of(problem)
     sample = Sample.draw(mixture, np.full(mixture.size, 16), np.random.default_rng(0))
-    channel = target.channel(sample, mixture.reward)
-    best = maximise(channel, target.start, 1e-5, 2000).value
+    sample_problem = free.problem(sample, mixture.rewards(log_joint))
+    best = maximise(sample_problem, free.start, 1e-5, 2000).value
     plain = next(
         count
-        for count, (value, _) in enumerate(multiplicative(channel, target.start), start=2)
+        for count, (value, _) in enumerate(multiplicative(sample_problem, free.start), start=2)
         if value > best - 1e-3 or count > 1000
     )
     seen: deque[Array] = deque(maxlen=16)
     values: list[float] = []
 
-    class Watched(Channel):
+    class Watched(SampleProblem):
         def gradient(self, w: Array) -> Array:
             g = super().gradient(w)
             seen.append(g)
             values.append(float(w @ g))
             return g
 
-    watched = Watched(channel.blocks, channel.column_scale, channel.linear)
-    maximise(watched, target.start, -1.0, max_gradients=30)
+    watched = Watched(sample_problem.blocks, sample_problem.column_scale, sample_problem.linear)
+    maximise(watched, free.start, -1.0, max_gradients=30)
     single, bundle = float(seen[-1].max()) - max(values), bound(seen) - max(values)
-    maximise(watched, target.start, -1.0, max_gradients=200)
+    maximise(watched, free.start, -1.0, max_gradients=200)
     ours = next(i for i, value in enumerate(values[30:], start=1) if value > best - 1e-3)
     return plain, ours, single, bundle
 

@@ -149,6 +149,5 @@ def approximation_of(fit: Fit, link: Link, centre: Array, width: Array) -> Appro
         centres=centre + width * p.means,
         factors=np.exp(p.log_sds)[:, :, None] * np.eye(centre.size) * width[:, None],
         own_weights=p.weights,
-        link_log_joint=np.zeros(p.logits.size),
     )
     return of_mixture(mixture, p.weights, fit.elbo)

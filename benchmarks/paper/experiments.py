@@ -23,6 +23,7 @@ from benchmarks.machine import machine
 from benchmarks.paper import baseline_rows, protocol
 from benchmarks.paper.protocol import Case
 from vbstack import Run, stack
+from vbstack.modes import EvaluationsUsed
 from vbstack.stacking.pooling import why_not_pool
 
 PAPER_RESULTS = RESULTS / "paper"
@@ -100,7 +101,7 @@ def runtime_study(cases: Sequence[Case], folder: Path, sizes: Sequence[int], cou
     return _write(folder / "runtime.json", {"machine": machine(), "rows": rows})
 
 
-def _seconds(runs: Sequence[Run], evaluations: str) -> float:
+def _seconds(runs: Sequence[Run], evaluations: EvaluationsUsed) -> float:
     begun = time.perf_counter()
     stack(runs, evaluations=evaluations)
     return time.perf_counter() - begun

@@ -21,9 +21,10 @@ from benchmarks.machine import machine
 from benchmarks.options import options_of
 from vbstack import Mixture, load_runs, stack
 from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.sample_problem import Sample
 from vbstack.stacking.solver import maximise
-from vbstack.stacking.weights import Target
+from vbstack.stacking.weights import FreeWeights
 
 PROBLEMS = ("banana6", "banana10")
 
@@ -39,15 +40,14 @@ def compare(problem: str) -> dict[str, Any]:
         seconds.append(time.perf_counter() - begun)
     mixture = Mixture.from_runs(runs)
     rng = np.random.default_rng(77)
-    target = Target.of("all", mixture, [run.elbo for run in runs])
+    free, log_joint = FreeWeights.of("all", mixture, [r.elbo for r in runs]), own_log_joints(runs)
     draws = 10 * posterior.solution.draws // mixture.size
     sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)
-    channel = target.channel(sample, mixture.reward)
-    long = maximise(channel, target.start, 1e-4, max_gradients=1000)
-    del sample, channel
-    scores = fresh_elbos(
-        mixture, [posterior.weights, long.weights, mixture.naive_weights], 1000, rng
-    )
+    sample_problem = free.problem(sample, mixture.rewards(log_joint))
+    long = maximise(sample_problem, free.start, 1e-4, max_gradients=1000)
+    del sample, sample_problem
+    compared = [posterior.weights, long.weights, mixture.naive_weights]
+    scores = fresh_elbos(mixture, log_joint, compared, 1000, rng)
     return {
         "problem": problem,
         "runs": len(runs),

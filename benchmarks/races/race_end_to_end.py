@@ -29,17 +29,18 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.archived_runs import SEED
+from benchmarks.archived_runs import SEED, plan_of
 from benchmarks.folders import RESULTS
 from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from vbstack import fit
-from vbstack.launching.launcher import starting_points
-from vbstack.launching.worker import Task, perform, run_seed
-from vbstack.runs.journal import Entry, Journal
+from vbstack.launching.worker import Task, perform
+from vbstack.modes import EngineName
+from vbstack.problem import Evaluation
+from vbstack.runs.journal import Journal
 
 
-def through_fit(n_runs: int, workers: int, engine: str = "pyvbmc") -> dict[str, float]:
+def through_fit(n_runs: int, workers: int, engine: EngineName = "pyvbmc") -> dict[str, float]:
     """Seconds of `fit`, and the sum of its runs' own seconds."""
     with tempfile.TemporaryDirectory() as folder:
         begun = time.perf_counter()
@@ -76,11 +77,11 @@ def plain_run(index: int) -> Any:
 
     target = PROBLEMS["gmm"]()
     problem = target.problem()
-    start = starting_points(problem, "uniform", index + 1, SEED)[index]
+    plan = plan_of(problem, "pyvbmc")
+    start, seed = plan.start(index), plan.run_seed(index)
     bounds = (target.plausible_lower_bounds, target.plausible_upper_bounds)
     options = {"display": "off", "show_tips": False, "performance_calibration": "off"}
     with threadpool_limits(1):
-        seed = run_seed(SEED, index)
         vbmc = VBMC(target.log_density, start, None, None, *bounds, options=options, seed=seed)
         return vbmc.optimize()[0]
 
@@ -131,8 +132,7 @@ def one(way: str, index: int) -> float:
 
     problem = PROBLEMS["gmm"]().problem()
     with tempfile.TemporaryDirectory() as folder:
-        start = starting_points(problem, "uniform", index + 1, SEED)[index]
-        task = Task(folder, index, run_seed(SEED, index), tuple(start.tolist()), "fail_run")
+        task = Task(folder, index, plan_of(problem, "pyvbmc"))
         before = _cpu()
         if way == "bare":
             plain_run(index)
@@ -144,12 +144,13 @@ def one(way: str, index: int) -> float:
 def journal_seconds(lines: int = 20_000, dimension: int = 10) -> float:
     """Seconds per evaluation that the journal takes, ten parameters, written to disk."""
     rng = np.random.default_rng(0)
-    entries = [Entry(tuple(x), float(x[0]), 1.0, 0.1) for x in rng.normal(size=(100, dimension))]
+    points = rng.normal(size=(100, dimension))
+    evaluations = [Evaluation(tuple(x), float(x[0]), 1.0, 0.1) for x in points]
     with tempfile.TemporaryDirectory() as folder:
         journal = Journal(Path(folder) / "journal")
         begun = time.perf_counter()
         for index in range(lines):
-            journal.append(entries[index % 100])
+            journal.append(evaluations[index % 100])
         seconds = time.perf_counter() - begun
         journal.close()
     return seconds / lines

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.archived_runs import SEED, archive, passing
+from benchmarks.archived_runs import archive, passing, plan_of, run_of
 from benchmarks.arrays import Array
 from benchmarks.folders import RESULTS
 from benchmarks.machine import machine
@@ -32,11 +32,7 @@ from benchmarks.problems.neuronal.log_joint_by_modes import fast
 from benchmarks.scoring.metrics import metrics, of_stack
 from benchmarks.scoring.true_elbo import covered, true_elbo
 from vbstack import Run, load_runs, stack
-from vbstack.engines import engine_named
-from vbstack.engines.recorder import Recorder
-from vbstack.launching.launcher import starting_points
-from vbstack.launching.worker import run_seed
-from vbstack.runs.journal import Journal
+from vbstack.modes import EngineName, EvaluationsUsed
 
 SIZE = 10
 WITHIN = 0.1  # nats: what a run's ELBO should know of itself
@@ -52,18 +48,16 @@ DEFAULT = (
 )
 
 
-def made(name: str, engine: str, indices: range) -> tuple[list[Run], list[float]]:
+def made(name: str, engine: EngineName, indices: range) -> tuple[list[Run], list[float]]:
     """Runs of a problem by an engine, and the processor seconds of each without its evaluations."""
     target, clock = timed(fast(PROBLEMS[name]()))
     problem = target.problem()
-    starts = starting_points(problem, "uniform", indices.stop, SEED)
+    plan = plan_of(problem, engine)
     runs, seconds = [], []
     for index in indices:
-        seed = run_seed(SEED, index)
-        recorder = Recorder(problem, seed, Journal())
         clock.clear()
         begun = time.process_time()
-        runs.append(engine_named(engine)(problem, starts[index], seed, recorder, {}))
+        runs.append(run_of(problem, plan, index))
         seconds.append(time.process_time() - begun - sum(clock))
     return runs, seconds
 
@@ -81,7 +75,9 @@ def timed(target: BenchmarkProblem) -> tuple[BenchmarkProblem, list[float]]:
     return replace(target, log_densities=log_densities), clock
 
 
-def scores(target: BenchmarkProblem, runs: list[Run], evaluations: str) -> dict[str, float]:
+def scores(
+    target: BenchmarkProblem, runs: list[Run], evaluations: EvaluationsUsed
+) -> dict[str, float]:
     """One stack of these runs against the truth; the log evidence is the stack's headline."""
     posterior = stack(runs, evaluations=evaluations)
     elbo = true_elbo(target, posterior) - target.log_evidence
@@ -94,7 +90,7 @@ def scores(target: BenchmarkProblem, runs: list[Run], evaluations: str) -> dict[
 
 
 def stacks(
-    target: BenchmarkProblem, kept: list[Run], subsets: int, evaluations: str
+    target: BenchmarkProblem, kept: list[Run], subsets: int, evaluations: EvaluationsUsed
 ) -> dict[str, list[float]]:
     """Median and central 95 % of every score over random subsets of ten runs."""
     rng = np.random.default_rng(0)
@@ -133,9 +129,10 @@ def described(
     }
     if subsets:
         known = [run for run in kept if run.surrogate is not None]  # some archives are older
+        usable: dict[EvaluationsUsed, list[Run]] = {"own": kept, "pooled": known}
         found["stacks"] = {
             way: stacks(target, runs, subsets, way)
-            for way, runs in (("own", kept), ("pooled", known))
+            for way, runs in usable.items()
             if len(runs) > SIZE
         }
     return found

@@ -28,6 +28,7 @@ from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from vbstack import Mixture, Run, stack
 from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.mixture import own_log_joints
 
 SCORING_DRAWS = 200
 REPEATS = 5
@@ -83,6 +84,7 @@ def race(problem: str, size: int, slow: bool) -> list[dict[str, Any]]:
     mixture = Mixture.from_runs(runs)
     scores = fresh_elbos(
         mixture,
+        own_log_joints(runs),
         [answer["weights"] / answer["weights"].sum() for answer in results.values()],
         SCORING_DRAWS,
         np.random.default_rng(12345),
