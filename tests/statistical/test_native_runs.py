@@ -80,17 +80,54 @@ def spike(x):
     return 1e4 * gaussian(x)
 
 
-@pytest.mark.parametrize("log_density", [cut_off, plateau, steps, spike])
-def test_difficult_log_densities_end_in_a_status(log_density):
+def log_evidence_of_steps():
+    """Spheres with 4 (k − 1) < r² ≤ 4 k, in units of SPREAD, have the value −k."""
+    k = np.arange(1, 100.0)
+    shells = 4 / 3 * np.pi * 8 * (k**1.5 - (k - 1) ** 1.5)
+    return np.log(SPREAD.prod() * np.exp(-k) @ shells)
+
+
+@pytest.mark.parametrize(
+    ("log_density", "truth", "converges"),
+    [
+        (cut_off, LOG_EVIDENCE, True),  # it cuts at six standard deviations
+        (plateau, np.inf, False),
+        (steps, log_evidence_of_steps(), True),
+        (spike, LOG_EVIDENCE - 3 * np.log(100), False),  # eighty evaluations are too few for it
+    ],
+)
+def test_a_difficult_log_density_is_integrated_or_the_run_says_that_it_has_not_converged(
+    log_density, truth, converges
+):
     problem = Problem(
         log_density=log_density, plausible_lower_bounds=[-3] * 3, plausible_upper_bounds=[4] * 3
     )
     recorder = Recorder(problem, 1, Journal(), on_error="floor")
     run = run_native(problem, np.array([3.9, 3.9, -2.9]), 1, recorder, {"max_fun_evals": 80})
-    assert len(run.evaluations.values) <= 80
+    assert run.converged == converges
+    assert abs(run.elbo - truth) < 0.1 or not converges
+    assert len(run.evaluations.values) == 80 or converges
+    assert run.floored == sum(log_density(x) == -np.inf for x in run.evaluations.x)
+    assert (run.floored > 0) == (log_density is cut_off)
     assert np.isfinite(run.elbo)
     assert np.isfinite(run.expected_log_joint).all()
     assert (np.diagonal(run.expected_log_joint_covariance) > 0).all()
+
+
+def test_a_plateau_with_bounds_is_uniform_and_its_evidence_is_the_volume():
+    problem = Problem(
+        log_density=plateau,
+        lower_bounds=[-3] * 3,
+        upper_bounds=[4] * 3,
+        plausible_lower_bounds=[-2] * 3,
+        plausible_upper_bounds=[3] * 3,
+    )
+    run = native_run(problem, [3.9, 3.9, -2.9], seed=1)
+    assert run.converged
+    assert run.elbo == pytest.approx(3 * np.log(7), abs=0.01)
+    mean, covariance = stack([run], weights="naive").moments()
+    np.testing.assert_allclose(mean, 0.5, atol=0.02)
+    np.testing.assert_allclose(covariance, 49 / 12 * np.eye(3), atol=0.04)
 
 
 def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():

@@ -1,23 +1,27 @@
 """The loop: what it evaluates, when it ends, what it refuses."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.small_problems import (
+    LOG_EVIDENCE,
     beta_problem,
+    gaussian,
     gaussian_problem,
-    gaussian_run,
     native_run,
     noisy_gaussian_problem,
 )
 from vbstack import Problem
 from vbstack.engines.native import loop, mixture_fit, space
 from vbstack.engines.native.acquisition import scout, tempered, typical, worthy
+from vbstack.engines.native.loop import run_native
 from vbstack.engines.native.mixture_fit import Mixture
 from vbstack.engines.native.settings import Settings
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process import dense
-from vbstack.runs.journal import Journal
+from vbstack.runs.journal import Entry, Journal
 
 
 def test_settling_is_judged_in_one_space(mixture):
@@ -89,7 +93,29 @@ def test_what_cannot_be_run_is_refused_with_its_name():
         native_run(beta_problem(0.0, 1e-4), [0.5], seed=0)
 
 
-def test_the_budget_is_kept_however_small():
-    assert len(gaussian_run({"max_fun_evals": 7}).evaluations.values) == 7
-    few = gaussian_run({"max_fun_evals": 30, "final_components": 2})
-    assert len(few.evaluations.values) == 30
+@pytest.mark.parametrize("budget", [2, 9, 10, 11, 30])
+def test_the_budget_is_spent_on_distinct_points_and_never_exceeded(budget):
+    """Budgets smaller than the first ten points, equal to them, and with an iteration cut short."""
+    calls = []
+
+    def counted(x):
+        calls.append(tuple(x))
+        return gaussian(x)
+
+    problem = replace(gaussian_problem(), log_density=counted)
+    run = native_run(problem, np.zeros(3), 5, {"max_fun_evals": budget, "final_components": 2})
+    assert len(calls) == len(set(calls)) == budget
+    assert calls[0] == (0.0, 0.0, 0.0)
+    np.testing.assert_array_equal(run.evaluations.x, calls)
+    assert run.surrogate.values.size == budget
+    assert not run.converged
+    assert abs(run.elbo - LOG_EVIDENCE) < 3 * run.elbo_sd
+
+
+def test_evaluations_known_beforehand_count_towards_the_budget():
+    points = np.random.default_rng(0).uniform(-3, 4, (12, 3))
+    known = [Entry(tuple(x), gaussian(x), None, 0.0) for x in points]
+    recorder = Recorder(gaussian_problem(), 5, Journal(), precomputed=known)
+    run = run_native(gaussian_problem(), np.zeros(3), 5, recorder, {"max_fun_evals": 12})
+    assert recorder.made == []
+    np.testing.assert_array_equal(run.evaluations.x, points)
