@@ -15,7 +15,7 @@ def trial(seed: int) -> tuple[bool, bool]:
     """Whether the bracket holds the long run's ELBO, and the gap its advantage on common draws."""
     dimension = 1 + seed % 10
     mixture = random_mixture(seed, dimension, runs=3, size=4)
-    target = Target.of("all", mixture, np.zeros(3))
+    target = Target.of("all", mixture, [0.0] * 3)
     rng = np.random.default_rng(seed)
     short = optimise(mixture, target, tolerance=0.05, max_draws=32, final_draws=64, rng=rng)
     draws = 100 * short.draws // mixture.size

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.small_problems import evaluations_of
 from vbstack import RunStore
 
 SHORT = [
@@ -130,9 +131,9 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     (finished,) = RunStore(folder / "store").runs().values()
     points = (folder / "calls.txt").read_text().splitlines()
     # Each stop may have cost the one evaluation that was under way.
-    assert len(points) <= len(finished.evaluations.values) + 2
+    assert len(points) <= len(evaluations_of(finished).values) + 2
     values = [entry.value for entry in before]
-    np.testing.assert_array_equal(finished.evaluations.values[: len(before)], values)
+    np.testing.assert_array_equal(evaluations_of(finished).values[: len(before)], values)
     code, output, _ = run(folder, "stack", "store", "--all-runs", "--json")
     assert code == 0
     assert json.loads(output)["names"] == ["rate"]
@@ -149,7 +150,8 @@ def test_two_launchers_share_a_store_and_no_run_is_done_twice(folder):
     _, errors = first.communicate(timeout=170)
     assert first.returncode == 0, errors
     (finished,) = RunStore(folder / "store").runs().values()
-    assert len((folder / "calls.txt").read_text().splitlines()) == len(finished.evaluations.values)
+    calls = (folder / "calls.txt").read_text().splitlines()
+    assert len(calls) == len(evaluations_of(finished).values)
 
 
 def test_doctor_reports(folder):

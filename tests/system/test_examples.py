@@ -65,7 +65,7 @@ def test_the_job_array_script_does_one_run(tmp_path):
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         "SLURM_ARRAY_TASK_ID": "3",
         "OUT": str(tmp_path / "results"),
         "OPTIONS": options,

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.small_problems import evaluations_of
 from vbstack import Problem, RunStore, StackedPosterior, launch, load_runs, stack
 
 OLD = Path(__file__).parents[1] / "data" / "0.1.0"
@@ -86,7 +87,7 @@ def test_an_archive_is_read_and_can_be_stacked():
     assert [run.elbo_sd for run in runs] == ELBO_SDS
     assert all(run.converged and run.engine == "native" for run in runs)
     assert [run.n_components for run in runs] == [8, 8]
-    assert [len(run.evaluations.values) for run in runs] == [40, 40]
+    assert [len(evaluations_of(run).values) for run in runs] == [40, 40]
     assert all(run.surrogate is None for run in runs)  # it was written with compact=True
     assert abs(stack(runs).evidence.headline) < 0.01
 
@@ -107,7 +108,9 @@ def test_a_store_is_read_with_its_plan_runs_and_states(copy):
     assert [state.evaluations for state in states] == [40, 40, 12, 0]
     assert [state.elbo for state in states] == [*ELBOS, None, None]
     assert "raised ValueError: the simulator failed, at x = [0.676" in states[3].message
-    assert store.failure(3)["x"] == [0.6763587783466538, 0.74439797023707]
+    failure = store.failure(3)
+    assert failure is not None
+    assert failure["x"] == [0.6763587783466538, 0.74439797023707]
 
 
 def test_reading_a_store_changes_no_file(copy):
@@ -121,7 +124,7 @@ def test_reading_a_store_changes_no_file(copy):
 def test_an_interrupted_run_is_resumed_and_only_missing_evaluations_are_made(copy):
     journal = [(entry.x, entry.value) for entry in RunStore(copy).journal(2).entries]
     assert len(journal) == 12
-    calls = []
+    calls: list[tuple[float, ...]] = []
     runs = launch(
         problem(calls),
         3,
@@ -133,7 +136,7 @@ def test_an_interrupted_run_is_resumed_and_only_missing_evaluations_are_made(cop
         progress=False,
     )
     assert [run.elbo for run in runs[:2]] == ELBOS
-    resumed = runs[2].evaluations
+    resumed = evaluations_of(runs[2])
     assert len(calls) == 40 - 12
     assert not {x for x, _ in journal} & set(calls)
     np.testing.assert_array_equal(resumed.x[:12], [x for x, _ in journal])
@@ -146,9 +149,10 @@ def test_an_interrupted_run_is_resumed_and_only_missing_evaluations_are_made(cop
 
 def test_a_failed_run_is_made_again_and_the_store_keeps_its_seed(copy):
     """Without a seed the store's own is used; a finished run is not made again."""
-    calls = []
-    settings = {"options": OPTIONS, "executor": "here", "progress": False}
-    runs = launch(problem(calls), 4, store=str(copy), **settings)
+    calls: list[tuple[float, ...]] = []
+    runs = launch(
+        problem(calls), 4, store=str(copy), options=OPTIONS, executor="here", progress=False
+    )
     assert len(calls) == (40 - 12) + 40
     assert RunStore(copy).failure(3) is None
     assert len(runs) == 4

@@ -9,7 +9,7 @@ from vbstack.gaussian_process.dense import Data, Process
 
 
 @pytest.fixture
-def process():
+def process() -> Process:
     """A process through twelve values of a bent function of two parameters."""
     rng = np.random.default_rng(3)
     x = rng.uniform(-1, 1, (12, 2))
@@ -19,14 +19,14 @@ def process():
 
 
 @pytest.fixture
-def mixture():
+def mixture() -> Mixture:
     rng = np.random.default_rng(4)
     weights = np.array([0.5, 0.3, 0.2])
     return Mixture(weights, rng.uniform(-0.7, 0.7, (3, 2)), rng.uniform(0.1, 0.5, (3, 2)))
 
 
 @pytest.fixture
-def ridge():
+def ridge() -> Process:
     """A process that knows a straight ridge from −2 to 2, and nothing beyond −3 and 3."""
     along, across = np.meshgrid(np.linspace(-2.5, 2.5, 11), np.linspace(-0.6, 0.6, 5))
     x = np.column_stack([along.ravel(), across.ravel()])

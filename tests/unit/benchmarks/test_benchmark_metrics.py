@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -145,7 +148,7 @@ def test_weighted_draws_have_weighted_moments() -> None:
 
 
 @pytest.mark.parametrize("make", [gmm, ring])
-def test_exact_references_agree_with_exact_draws(make) -> None:  # type: ignore[no-untyped-def]
+def test_exact_references_agree_with_exact_draws(make: Callable[[], Any]) -> None:
     target = make()
     truth: Reference = target.reference
     draws = target.sample(400_000, np.random.default_rng(5))

@@ -5,10 +5,12 @@ import time
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.small_problems import evaluations_of
 from vbstack import Problem, RunStore
 from vbstack.launching.executors import outcomes
 from vbstack.launching.worker import FAILED, FINISHED, Outcome, Task
@@ -23,8 +25,9 @@ def dies(x):
 
 
 def problem(log_density=parabola):
-    box = {"plausible_lower_bounds": [-2.0], "plausible_upper_bounds": [2.0]}
-    return Problem(log_density=log_density, **box)
+    return Problem(
+        log_density=log_density, plausible_lower_bounds=[-2.0], plausible_upper_bounds=[2.0]
+    )
 
 
 def tasks_in(directory, indices=(0, 1, 2)):
@@ -35,11 +38,12 @@ def tasks_in(directory, indices=(0, 1, 2)):
 class Scripted(Executor):
     """An executor whose futures do what they are told: pending until somebody sets a result."""
 
-    def __init__(self, ended=None):
+    def __init__(self, ended: dict[int, Any] | None = None):
         self.ended = ended or {}  # results or exceptions by index
-        self.futures = {}
+        self.futures: dict[int, Future[Any]] = {}
 
-    def submit(self, fn, packed, task):
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        _, task = args  # the packed problem comes first
         future = self.futures[task.index] = Future()
         if task.index in self.ended:
             self.end(task.index, self.ended[task.index])
@@ -97,7 +101,7 @@ def test_at_the_deadline_tasks_that_wait_are_taken_back():
 
 def test_tasks_that_wait_are_taken_back_when_nobody_wants_the_rest():
     executor = Scripted({0: Outcome(0, FINISHED)})
-    made = outcomes(executor, problem(), tasks_in("nowhere"))
+    made: Any = outcomes(executor, problem(), tasks_in("nowhere"))
     next(made)
     made.close()
     assert [executor.futures[i].cancelled() for i in (0, 1, 2)] == [False, True, True]
@@ -146,7 +150,7 @@ def test_any_executor_gives_the_runs_that_are_made_here(tmp_path):
             assert list(made) == [Outcome(0, FINISHED)]
     first, second = (RunStore(tmp_path / name).runs()[0] for name in ("here", "pool"))
     np.testing.assert_array_equal(first.means, second.means)
-    np.testing.assert_array_equal(first.evaluations.x, second.evaluations.x)
+    np.testing.assert_array_equal(evaluations_of(first).x, evaluations_of(second).x)
 
 
 def test_no_tasks_have_no_outcomes():

@@ -81,6 +81,7 @@ def test_failures_end_the_run_are_retried_or_floored():
         Recorder(problem(failing({0, 1, 2})), 1, Journal(), "retry")(x)
     floor = Recorder(problem(failing({3})), 1, Journal(), "floor")
     values = [floor(x) for _ in range(12)]
+    assert isinstance(values[3], float)
     assert values[3] < -1000
     assert floor.floored[0].error == "log_density raised RuntimeError: simulator crashed"
     many = Recorder(problem(failing({1, 4, 7})), 1, Journal(), "floor")

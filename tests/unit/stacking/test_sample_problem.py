@@ -23,7 +23,7 @@ DIMENSIONS = st.integers(1, 10)
 def channel_of(mixture, draws=16, seed=0, kind="all"):
     rng = np.random.default_rng(seed)
     sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)
-    target = Target.of(kind, mixture, np.zeros(mixture.n_runs))
+    target = Target.of(kind, mixture, [0.0] * mixture.n_runs)
     return target.channel(sample, mixture.reward), target
 
 

@@ -98,6 +98,7 @@ def test_a_guess_in_another_space_is_not_what_is_known():
     sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5))
     assert sure.known is other.mixture
     guess = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=5.0))
+    assert guess.known is not None
     np.testing.assert_array_equal(guess.known.means, there.means)
 
 

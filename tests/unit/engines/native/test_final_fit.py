@@ -130,6 +130,7 @@ def test_only_what_is_known_well_is_kept_of_a_runner_up(ridge):
     means = np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 5.0]])
     mixture = Mixture(np.array([0.3, 0.1, 0.6]), means, np.full((3, 2), 0.2))
     kept = final_fit._known_well(ridge, mixture)
+    assert kept is not None
     np.testing.assert_array_equal(kept.means, means[:2])
     np.testing.assert_allclose(kept.weights, [0.75, 0.25])
     far = growth.without(mixture, np.array([True, True, False]))

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from vbstack.engines.native import iteration, mixture_fit
+from tests.small_problems import gaussian_problem
+from vbstack.engines.native import iteration, mixture_fit, space
 from vbstack.engines.native.mixture_fit import Mixture
 
 
@@ -13,7 +14,8 @@ def test_a_lured_mixture_goes_back_to_where_it_was_known(ridge):
     known = Mixture(np.full(2, 0.5), np.array([[-0.5, 0], [0.5, 0]]), np.full((2, 2), 0.2))
     far = Mixture(np.ones(1), np.array([[9.0, 5.0]]), np.full((1, 2), 0.2))
     lured = mixture_fit.Fitted(far, 50.0, 30.0)
-    state = iteration.State(None, ridge, lured, known)
+    map_ = space.unit_box(gaussian_problem(2))
+    state = iteration.State(map_, ridge, lured, known)
     back = iteration._called_back(ridge, lured, state, known, rng)
     assert back.elbo_sd < 0.1
     assert np.abs(back.mixture.means[:, 0]).max() < 2

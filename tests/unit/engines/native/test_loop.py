@@ -8,13 +8,14 @@ import pytest
 from tests.small_problems import (
     LOG_EVIDENCE,
     beta_problem,
+    evaluations_of,
     gaussian,
     gaussian_problem,
     native_run,
     noisy_gaussian_problem,
 )
 from vbstack import Problem
-from vbstack.engines.native import loop, mixture_fit, space
+from vbstack.engines.native import iteration, loop, mixture_fit, space
 from vbstack.engines.native.acquisition import scout, tempered, typical, worthy
 from vbstack.engines.native.loop import run_native
 from vbstack.engines.native.mixture_fit import Mixture
@@ -24,15 +25,15 @@ from vbstack.gaussian_process import dense
 from vbstack.runs.journal import Entry, Journal
 
 
-def test_settling_is_judged_in_one_space(mixture):
+def test_settling_is_judged_in_one_space(process, mixture):
     old = space.unit_box(gaussian_problem(2))
     new = space.whitened(old, mixture.moments()[1])
-    before = loop.State(old, None, mixture_fit.Fitted(mixture, 1.0, 0.01))
+    before = iteration.State(old, process, mixture_fit.Fitted(mixture, 1.0, 0.01))
     moved = mixture_fit.Fitted(space.moved(mixture, old, new), 1.01, 0.01)
-    assert loop._is_small(before, loop.State(new, None, moved), 0.05)
+    assert loop._is_small(before, iteration.State(new, process, moved), 0.05)
     elsewhere = Mixture(mixture.weights, mixture.means + 1.0, mixture.sds)
     assert not loop._is_small(
-        before, loop.State(old, None, mixture_fit.Fitted(elsewhere, 1.0, 0.01)), 0.05
+        before, iteration.State(old, process, mixture_fit.Fitted(elsewhere, 1.0, 0.01)), 0.05
     )
 
 
@@ -40,10 +41,10 @@ def test_settling_is_judged_in_one_space(mixture):
     ("dimension", "way", "tests"),
     [(2, scout, [1, 1, 3, 1, 3, 5]), (5, typical, [0, 0, 2, 2, 4, 6])],
 )
-def test_the_calmer_a_run_the_more_its_mixture_is_tested(mixture, dimension, way, tests):
+def test_the_calmer_a_run_the_more_its_mixture_is_tested(process, mixture, dimension, way, tests):
     map_, settings = space.unit_box(gaussian_problem(2)), Settings.of({}, dimension)
     elbos = [0.0, 0.01, 1.0, 1.02, 1.03]
-    states = [loop.State(map_, None, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
+    states = [iteration.State(map_, process, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
     for n, expected in enumerate(tests):
         for count in (4, 8):
             ways = loop._ways(gaussian_problem(dimension), states[:n], count, settings)
@@ -65,9 +66,10 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, w
     def cliff(x):
         return float(-0.5 * x @ x - 100 * (x[0] > 2))
 
-    box = {"plausible_lower_bounds": [-4, -4], "plausible_upper_bounds": [4, 4]}
-    problem = Problem(log_density=cliff, **box)
-    evaluated = loop.Evaluated(Recorder(problem, 1, Journal()))
+    problem = Problem(
+        log_density=cliff, plausible_lower_bounds=[-4, -4], plausible_upper_bounds=[4, 4]
+    )
+    evaluated = iteration.Evaluated(Recorder(problem, 1, Journal()))
     rng = np.random.default_rng(0)
     for point in rng.uniform([-3, -3], [1.5, 3], (30, 2)):
         evaluated.add(point)
@@ -77,7 +79,7 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, w
     centres = map_.forward(np.array([[0.0, 0.0], [centre, 0.0]]))
     sds = np.array([[0.06, 0.06], [width, width]])
     blind = Mixture(np.array([0.7, 0.3]), centres, sds)
-    state = loop.State(map_, process, mixture_fit.evaluated(process, blind, rng))
+    state = iteration.State(map_, process, mixture_fit.evaluated(process, blind, rng))
     checked, calm = loop._checked(state, evaluated, Settings.of({}, 2), rng)
     after = checked.fitted.mixture
     assert calm
@@ -96,7 +98,7 @@ def test_what_cannot_be_run_is_refused_with_its_name():
 @pytest.mark.parametrize("budget", [2, 9, 10, 11, 30])
 def test_the_budget_is_spent_on_distinct_points_and_never_exceeded(budget):
     """Budgets smaller than the first ten points, equal to them, and with an iteration cut short."""
-    calls = []
+    calls: list[tuple[float, ...]] = []
 
     def counted(x):
         calls.append(tuple(x))
@@ -106,7 +108,8 @@ def test_the_budget_is_spent_on_distinct_points_and_never_exceeded(budget):
     run = native_run(problem, np.zeros(3), 5, {"max_fun_evals": budget, "final_components": 2})
     assert len(calls) == len(set(calls)) == budget
     assert calls[0] == (0.0, 0.0, 0.0)
-    np.testing.assert_array_equal(run.evaluations.x, calls)
+    np.testing.assert_array_equal(evaluations_of(run).x, calls)
+    assert run.surrogate is not None
     assert run.surrogate.values.size == budget
     assert not run.converged
     assert abs(run.elbo - LOG_EVIDENCE) < 3 * run.elbo_sd
@@ -118,4 +121,4 @@ def test_evaluations_known_beforehand_count_towards_the_budget():
     recorder = Recorder(gaussian_problem(), 5, Journal(), precomputed=known)
     run = run_native(gaussian_problem(), np.zeros(3), 5, recorder, {"max_fun_evals": 12})
     assert recorder.made == []
-    np.testing.assert_array_equal(run.evaluations.x, points)
+    np.testing.assert_array_equal(evaluations_of(run).x, points)

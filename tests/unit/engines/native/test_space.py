@@ -43,7 +43,8 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
     np.testing.assert_allclose(new.forward(old.inverse(x)), x @ step.T, atol=1e-12)
     moved = space.moved(mixture, old, new)
     np.testing.assert_allclose(moved.moments()[0], mixture.moments()[0] @ step.T, atol=1e-12)
-    one = space.as_component(*mixture.moments(), old, new)
+    mean, variances = mixture.moments()
+    one = space.as_component(mean, variances, old, new)
     np.testing.assert_allclose(one.moments()[0], moved.moments()[0], atol=1e-12)
     np.testing.assert_allclose(one.moments()[1], covariance, atol=1e-12)
     for before, after in zip(mixture.sds, moved.sds, strict=True):
