@@ -41,6 +41,7 @@ def test_the_expected_gain_tells_whether_more_runs_are_needed():
     assert expected_gain(runs[:1]) == float("inf")
 
 
+@pytest.mark.slow
 def test_leave_one_out_gains_are_those_of_stacking_again():
     """Both sides carry the gap of 0.02 and Monte Carlo errors of 0.003 nats."""
     runs = load_runs(archive("ring"))[:8]

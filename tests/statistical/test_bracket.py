@@ -1,6 +1,7 @@
 """The bracket holds the optimum of a hundred times longer run."""
 
 import numpy as np
+import pytest
 
 from tests.synthetic import random_mixture
 from vbstack.stacking.elbo import fresh_elbos
@@ -30,6 +31,7 @@ def trial(seed: int) -> tuple[bool, bool]:
     return holds, advantage <= short.gap + 2 * common.standard_error(0, 1)
 
 
+@pytest.mark.slow
 def test_the_bracket_contains_the_optimum_in_95_percent_of_random_mixtures():
     results = np.array([trial(seed) for seed in range(TRIALS)])
     assert results[:, 0].mean() >= 0.95

@@ -107,6 +107,7 @@ def test_no_runs_is_code_2(folder):
     assert "no runs were given" in errors
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     """SIGKILL the launcher, interrupt the next, let the third finish: no point is paid twice."""
     fit = ["fit", "model.py:problem", "--out", "store", "--runs", "1", "--seed", "3", *SHORT]
@@ -160,6 +161,7 @@ def test_doctor_reports(folder):
     assert json.loads(output)["can send functions"] is True
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_live_table_with_the_stacked_elbo(folder):
     """Under a real pseudo-terminal: one line per run, and the stack of the finished ones."""
     arguments = ["fit", "model.py:problem", "--out", "store", "--runs", "1", *SHORT]

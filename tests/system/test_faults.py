@@ -52,7 +52,7 @@ def is_a_pair(x):
     ("density", "message"),
     [
         (exits, "process died"),
-        (hangs, "longer than the limit"),
+        pytest.param(hangs, "longer than the limit", marks=pytest.mark.slow),
         (raises, "raised ZeroDivisionError: my own mistake"),
         (is_nan, "returned nan"),
         (is_infinite, "returned inf"),
@@ -102,6 +102,7 @@ def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):
     assert "the time limit is reached" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, expected):
     waiting, log = tmp_path / "waiting", tmp_path / "calls"
     waiting.touch()
@@ -116,6 +117,7 @@ def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, 
     assert len(log.read_text().splitlines()) <= made + 1  # the one under way when it was stopped
 
 
+@pytest.mark.slow
 def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expected):
     distributed = pytest.importorskip("distributed")
     target = problem(log=str(tmp_path / "calls"), die_at=20)
@@ -132,6 +134,7 @@ def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expecte
     assert len({pid for pid, _ in lines}) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["truncated", "foreign", "flipped"])
 def test_a_damaged_run_file_is_set_aside_said_so_and_made_again(tmp_path, expected, capfd, spoil):
     go(tmp_path, 1)
@@ -198,6 +201,7 @@ def in_a_namespace(folder, setup, script):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @namespaces
 def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path, expected):
     output = in_a_namespace(
@@ -223,6 +227,7 @@ def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path
     assert len(calls) <= len(evaluations_of(run).values) + 1  # the one that could not be written
 
 
+@pytest.mark.slow
 @namespaces
 def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tmp_path):
     output = in_a_namespace(
@@ -252,6 +257,7 @@ def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tm
     assert "stacked 1" in output
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_the_other_runs_alone(tmp_path, expected):
     """One of two processes is killed; the other run finishes, and the next call makes the first."""
     target = problem(log=str(tmp_path / "calls"), die_at=5)

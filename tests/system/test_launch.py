@@ -60,6 +60,7 @@ def go(directory, n_runs=2, **settings):
     return launch(target, n_runs, store=str(directory), **settings)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_runs_on_every_back_end(tmp_path, expected):
     assert_same_runs(go(tmp_path / "one", n_workers=1), expected)
     assert_same_runs(go(tmp_path / "two", n_workers=2), expected)
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_runs_on_every_back_end(tmp_path, expected)
         assert_same_runs(go(tmp_path / "pool", executor=pool), expected)
 
 
+@pytest.mark.slow
 def test_dask_gives_the_same_runs(tmp_path, expected):
     distributed = pytest.importorskip("distributed")
     with (
