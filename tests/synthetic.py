@@ -2,33 +2,63 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from vbstack import Run, StackedPosterior, Transform, stack
 from vbstack.stacking.mixture import Mixture
 
 
-def identity(dimension: int) -> Transform:
-    """No bounds, no rotation, unit scale."""
-    infinite = np.full(dimension, np.inf)
+def make_transform(
+    kinds: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    centre: ArrayLike = 0.0,
+    width: ArrayLike = 1.0,
+    scale: ArrayLike = 1.0,
+    rotation: ArrayLike | None = None,
+) -> Transform:
+    """A transform from plain lists; numbers stand for all dimensions."""
+    kinds = np.asarray(kinds, dtype=np.int64)
+    size = kinds.size
+
+    def each(value: ArrayLike) -> NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(value, dtype=float), size).copy()
+
     return Transform(
-        kinds=np.zeros(dimension),
-        lower=-infinite,
-        upper=infinite,
-        centre=np.zeros(dimension),
-        width=np.ones(dimension),
-        scale=np.ones(dimension),
-        rotation=np.eye(dimension),
+        kinds=kinds,
+        lower=each(lower),
+        upper=each(upper),
+        centre=each(centre),
+        width=each(width),
+        scale=each(scale),
+        rotation=np.eye(size) if rotation is None else np.asarray(rotation, dtype=float),
     )
 
 
-def make_run(means, sds, log_joint, weights=None, *, variance=1e-6, elbo=0.0, **details) -> Run:
+def identity(dimension: int) -> Transform:
+    """No bounds, no rotation, unit scale."""
+    return make_transform([0] * dimension, -np.inf, np.inf)
+
+
+def make_run(
+    means: ArrayLike,
+    sds: ArrayLike,
+    log_joint: ArrayLike,
+    weights: ArrayLike | None = None,
+    *,
+    variance: float = 1e-6,
+    elbo: float = 0.0,
+    **details: Any,
+) -> Run:
     """A converged run with these components; every argument may be a plain list."""
     means = np.atleast_2d(np.asarray(means, dtype=float))
     size = len(means)
     sds = np.broadcast_to(np.asarray(sds, dtype=float), means.shape)
     log_joint = np.broadcast_to(np.asarray(log_joint, dtype=float), (size,))
-    settings = {
+    settings: dict[str, Any] = {
         "weights": np.full(size, 1 / size) if weights is None else np.asarray(weights, dtype=float),
         "means": means,
         "sds": sds,
@@ -43,13 +73,13 @@ def make_run(means, sds, log_joint, weights=None, *, variance=1e-6, elbo=0.0, **
     return Run(**{**settings, **details})
 
 
-def gaussian_entropy(sds) -> float:
+def gaussian_entropy(sds: ArrayLike) -> float:
     """Entropy of a Gaussian with independent coordinates."""
     sds = np.asarray(sds, dtype=float)
-    return float(np.log(sds).sum() + 0.5 * sds.size * np.log(2 * np.pi * np.e))
+    return float(np.log(sds).sum() + 0.5 * sds.size * (1 + np.log(2 * np.pi)))
 
 
-def random_run(rng: np.random.Generator, dimension: int, size: int = 5, **details) -> Run:
+def random_run(rng: np.random.Generator, dimension: int, size: int = 5, **details: Any) -> Run:
     """Overlapping components whose expected log-joints scatter around minus their entropy."""
     means = rng.normal(0, 1.2, (size, dimension))
     sds = rng.uniform(0.4, 1.2, (size, dimension))
@@ -63,7 +93,7 @@ def random_mixture(seed: int, dimension: int, runs: int = 4, size: int = 5) -> M
 
 
 def gaussian_posterior(
-    log_evidence: float, dimension: int = 1, runs: int = 2, **details
+    log_evidence: float, dimension: int = 1, runs: int = 2, **details: Any
 ) -> StackedPosterior:
     """A stack that is exactly N(0, 1) with this log evidence."""
     reward = log_evidence - gaussian_entropy(np.ones(dimension))

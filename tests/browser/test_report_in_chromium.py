@@ -1,6 +1,7 @@
 """The report as a reader meets it: in a real browser, without a network."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def opened(browser, path):
         page.wait_for_load_state("load")
         return seen
 
-    contexts = []
+    contexts: list[Any] = []
     yield opening
     for context in contexts:
         context.close()

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from tests.synthetic import gaussian_entropy, make_run, random_run
-from vbstack import Mixture, Screen, Transform, stack
+from tests.synthetic import gaussian_entropy, make_run, make_transform, random_run
+from vbstack import Mixture, Screen, stack
 from vbstack.stacking.elbo import fresh_elbos
 
 
@@ -59,8 +59,8 @@ def test_a_component_that_its_run_gave_no_weight_can_earn_it():
 
 def test_mass_near_a_bound_survives_stacking_with_another_link():
     """θ saturates at the last number below the bound; the run's own space does not."""
-    logit = Transform([3], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
-    probit = Transform([12], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+    logit = make_transform([3], 0.0, 1.0)
+    probit = make_transform([12], 0.0, 1.0)
     edge = make_run([[45.0]], 1.0, 0.0, transform=logit)
     other = make_run([[-3.0]], 1.0, -40.0, transform=probit)
     alone, mixed = stack([edge]).evidence, stack([edge, other]).evidence
@@ -69,14 +69,8 @@ def test_mass_near_a_bound_survives_stacking_with_another_link():
 
 def test_a_long_thin_ridge_is_stacked():
     half = np.sqrt(0.5)
-    ridge = Transform(
-        [0, 0],
-        [-np.inf] * 2,
-        [np.inf] * 2,
-        [0, 0],
-        [1, 1],
-        [1, 1e-8],
-        [[half, -half], [half, half]],
+    ridge = make_transform(
+        [0, 0], -np.inf, np.inf, scale=[1, 1e-8], rotation=[[half, -half], [half, half]]
     )
     run = make_run([[0.0, 0.0], [1.0, 0.5]], 1.0, 0.0, transform=ridge)
     assert stack([run]).solution.status == "certified"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.small_problems import evaluations_of
 from vbstack import RunStore
 
 SHORT = [
@@ -106,6 +107,7 @@ def test_no_runs_is_code_2(folder):
     assert "no runs were given" in errors
 
 
+@pytest.mark.slow
 def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     """SIGKILL the launcher, interrupt the next, let the third finish: no point is paid twice."""
     fit = ["fit", "model.py:problem", "--out", "store", "--runs", "1", "--seed", "3", *SHORT]
@@ -119,7 +121,7 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     _, errors = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130, errors
     assert "everything" in errors
-    before = RunStore(folder / "store").journal(0).entries
+    before = RunStore(folder / "store").journal(0).evaluations
     assert len(before) >= 10
     states = json.loads(run(folder, "status", "store", "--json")[1])
     assert states[0]["state"] == "interrupted"
@@ -130,9 +132,9 @@ def test_a_killed_launcher_and_ctrl_c_lose_nothing(folder):
     (finished,) = RunStore(folder / "store").runs().values()
     points = (folder / "calls.txt").read_text().splitlines()
     # Each stop may have cost the one evaluation that was under way.
-    assert len(points) <= len(finished.evaluations.values) + 2
+    assert len(points) <= len(evaluations_of(finished).values) + 2
     values = [entry.value for entry in before]
-    np.testing.assert_array_equal(finished.evaluations.values[: len(before)], values)
+    np.testing.assert_array_equal(evaluations_of(finished).values[: len(before)], values)
     code, output, _ = run(folder, "stack", "store", "--all-runs", "--json")
     assert code == 0
     assert json.loads(output)["names"] == ["rate"]
@@ -149,7 +151,8 @@ def test_two_launchers_share_a_store_and_no_run_is_done_twice(folder):
     _, errors = first.communicate(timeout=170)
     assert first.returncode == 0, errors
     (finished,) = RunStore(folder / "store").runs().values()
-    assert len((folder / "calls.txt").read_text().splitlines()) == len(finished.evaluations.values)
+    calls = (folder / "calls.txt").read_text().splitlines()
+    assert len(calls) == len(evaluations_of(finished).values)
 
 
 def test_doctor_reports(folder):
@@ -158,6 +161,7 @@ def test_doctor_reports(folder):
     assert json.loads(output)["can send functions"] is True
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_live_table_with_the_stacked_elbo(folder):
     """Under a real pseudo-terminal: one line per run, and the stack of the finished ones."""
     arguments = ["fit", "model.py:problem", "--out", "store", "--runs", "1", *SHORT]

@@ -10,6 +10,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -82,7 +83,8 @@ def test_most_blocks_are_run():
 
 def test_commands_and_options_exist():
     """Every line that begins with vbstack names a command, and options that it has."""
-    commands = typer.main.get_command(app).commands
+    group: Any = typer.main.get_command(app)
+    commands = group.commands
     lines = [line for page in PAGES for _, text in blocks(page, "sh") for line in text.splitlines()]
     called = [shlex.split(line, comments=True) for line in lines if line.startswith("vbstack ")]
     assert len(called) > 8

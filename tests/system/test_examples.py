@@ -7,6 +7,7 @@ from pathlib import Path
 
 import dill
 import numpy as np
+import pytest
 
 from benchmarks.archived_runs import archive
 from benchmarks.baselines.peers import to_variational_posterior
@@ -52,6 +53,7 @@ def test_own_runs_are_stacked(monkeypatch):
     assert np.all(posterior.sample(100, seed=0)[:, 1] > 0)
 
 
+@pytest.mark.slow
 def test_a_noisy_simulator_is_fitted_and_the_run_continues_from_its_store(tmp_path):
     posterior = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
     assert posterior.names == ("rate", "bias")
@@ -65,7 +67,7 @@ def test_the_job_array_script_does_one_run(tmp_path):
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'src'}",
         "SLURM_ARRAY_TASK_ID": "3",
         "OUT": str(tmp_path / "results"),
         "OPTIONS": options,
@@ -88,6 +90,7 @@ def test_bounded_parameters_stay_within_their_bounds():
     assert np.all((draws > bounded_parameters.LOWER) & (draws < bounded_parameters.UPPER))
 
 
+@pytest.mark.slow
 def test_runs_happen_on_a_dask_cluster(tmp_path):
     posterior = dask_cluster.run(n_runs=2, directory=str(tmp_path), options=SHORT, progress=False)
     assert len(posterior.runs) == 2
@@ -104,12 +107,14 @@ def test_old_pickles_are_imported_by_the_example_and_by_the_command(tmp_path):
     np.testing.assert_allclose(found.weights, posterior.weights, rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_demo_prints_its_summary_and_draws_its_figure(tmp_path, capsys):
     figure = demo.main(tmp_path, 2, progress=False, screen=ANY)
     assert "True log evidence  2.9957" in capsys.readouterr().out
     assert figure.stat().st_size > 50_000
 
 
+@pytest.mark.slow
 def test_the_stack_goes_on_in_arviz(tmp_path):
     output = run("examples.continue_in_arviz", str(tmp_path))
     for text in ("mean", "sd", "x6", "log evidence -0."):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.small_problems import evaluations_of
 from tests.system.test_launch import assert_same_runs, go, problem
 from vbstack import RunStore, Screen, TooFewRuns, stack
 
@@ -51,7 +52,7 @@ def is_a_pair(x):
     ("density", "message"),
     [
         (exits, "process died"),
-        (hangs, "longer than the limit"),
+        pytest.param(hangs, "longer than the limit", marks=pytest.mark.slow),
         (raises, "raised ZeroDivisionError: my own mistake"),
         (is_nan, "returned nan"),
         (is_infinite, "returned inf"),
@@ -64,6 +65,7 @@ def test_a_function_that_fails_costs_its_run_and_says_where(tmp_path, density, m
     with pytest.raises(TooFewRuns, match=message):
         go(tmp_path, 1, target=problem(density, noisy=False), run_timeout=8)
     failure = RunStore(tmp_path).failure(0)
+    assert failure is not None
     assert message in failure["message"]
     if density not in (exits, hangs):
         assert len(failure["x"]) == 1
@@ -77,7 +79,7 @@ def fails_beyond(x, limit):
 def test_floored_evaluations_are_counted_and_shown(tmp_path):
     target = problem(fails_beyond, noisy=False, limit=1.7)
     (run,) = go(tmp_path, 1, target=target, executor="here", on_error="floor", seed=5)
-    assert 0 < run.floored <= 0.2 * len(run.evaluations.values)
+    assert 0 < run.floored <= 0.2 * len(evaluations_of(run).values)
     posterior = stack([run], screen=Screen(require_converged=False, max_variance=np.inf))
     assert f"{run.floored} failed evaluations were replaced" in posterior.summary()
 
@@ -100,6 +102,7 @@ def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):
     assert "the time limit is reached" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, expected):
     waiting, log = tmp_path / "waiting", tmp_path / "calls"
     waiting.touch()
@@ -110,10 +113,11 @@ def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, 
     assert not Path(f"/proc/{pid}").exists()
     waiting.unlink()
     assert_same_runs(go(tmp_path / "store", 1, target=target), expected[:1])
-    made = len(expected[0].evaluations.values)
+    made = len(evaluations_of(expected[0]).values)
     assert len(log.read_text().splitlines()) <= made + 1  # the one under way when it was stopped
 
 
+@pytest.mark.slow
 def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expected):
     distributed = pytest.importorskip("distributed")
     target = problem(log=str(tmp_path / "calls"), die_at=20)
@@ -125,11 +129,12 @@ def test_a_dask_worker_is_killed_and_its_run_is_done_elsewhere(tmp_path, expecte
     ):
         assert_same_runs(go(tmp_path / "store", target=target, executor=client), expected)
     lines = [line.split() for line in (tmp_path / "calls").read_text().splitlines()]
-    made = sum(len(run.evaluations.values) for run in expected)
+    made = sum(len(evaluations_of(run).values) for run in expected)
     assert len(lines) == made + 1  # only the point under way when the worker died is asked again
     assert len({pid for pid, _ in lines}) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spoil", ["truncated", "foreign", "flipped"])
 def test_a_damaged_run_file_is_set_aside_said_so_and_made_again(tmp_path, expected, capfd, spoil):
     go(tmp_path, 1)
@@ -149,7 +154,8 @@ def test_a_damaged_run_file_is_set_aside_said_so_and_made_again(tmp_path, expect
 
 namespaces = pytest.mark.skipif(
     shutil.which("unshare") is None
-    or subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False).returncode,
+    or subprocess.run(["unshare", "-Urm", "true"], capture_output=True, check=False).returncode
+    != 0,
     reason="this machine does not allow a mount namespace of one's own",
 )
 
@@ -195,6 +201,7 @@ def in_a_namespace(folder, setup, script):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 @namespaces
 def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path, expected):
     output = in_a_namespace(
@@ -217,9 +224,10 @@ def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path
     (run,) = RunStore(tmp_path / "copy").runs().values()
     assert_same_runs([run], expected[:1])
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert len(calls) <= len(run.evaluations.values) + 1  # the one that could not be written
+    assert len(calls) <= len(evaluations_of(run).values) + 1  # the one that could not be written
 
 
+@pytest.mark.slow
 @namespaces
 def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tmp_path):
     output = in_a_namespace(
@@ -249,6 +257,7 @@ def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tm
     assert "stacked 1" in output
 
 
+@pytest.mark.slow
 def test_a_killed_worker_leaves_the_other_runs_alone(tmp_path, expected):
     """One of two processes is killed; the other run finishes, and the next call makes the first."""
     target = problem(log=str(tmp_path / "calls"), die_at=5)

@@ -60,6 +60,7 @@ def go(directory, n_runs=2, **settings):
     return launch(target, n_runs, store=str(directory), **settings)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_runs_on_every_back_end(tmp_path, expected):
     assert_same_runs(go(tmp_path / "one", n_workers=1), expected)
     assert_same_runs(go(tmp_path / "two", n_workers=2), expected)
@@ -67,6 +68,7 @@ def test_the_same_seed_gives_the_same_runs_on_every_back_end(tmp_path, expected)
         assert_same_runs(go(tmp_path / "pool", executor=pool), expected)
 
 
+@pytest.mark.slow
 def test_dask_gives_the_same_runs(tmp_path, expected):
     distributed = pytest.importorskip("distributed")
     with (
@@ -84,7 +86,7 @@ def test_a_killed_run_resumes_by_replay_and_no_point_is_paid_twice(tmp_path, exp
     with pytest.raises(TooFewRuns, match="its process died"):
         go(tmp_path / "store", 1, target=dying, n_workers=1)
     assert len(log.read_text().splitlines()) == 12
-    assert RunStore(tmp_path / "store").journal(0).entries
+    assert RunStore(tmp_path / "store").journal(0).evaluations
     runs = go(tmp_path / "store", 1, target=dying, n_workers=1)
     assert_same_runs(runs, expected[:1])
     # The twelfth point was begun but never answered, so it alone is asked for again.
@@ -112,9 +114,9 @@ def test_a_journal_that_does_not_fit_is_used_as_known_evaluations(tmp_path, expe
         expected[1].evaluations.sds[:6],
         strict=True,
     ):
-        from vbstack.runs.journal import Entry
+        from vbstack.problem import Evaluation
 
-        journal.append(Entry(tuple(x), float(value), float(sd), 0.0))
+        journal.append(Evaluation(tuple(x), float(value), float(sd), 0.0))
     journal.close()
     (run,) = go(tmp_path, 1, executor="here")
     np.testing.assert_array_equal(run.evaluations.x[:6], expected[1].evaluations.x[:6])

@@ -37,6 +37,7 @@ def pipeline(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
+@pytest.mark.slow
 def test_pipeline_is_complete_and_repeatable(tmp_path: Path) -> None:
     first, second = pipeline(tmp_path / "a"), pipeline(tmp_path / "b")
     assert set(first) == FILES

@@ -46,6 +46,7 @@ def vbstack(*arguments):
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=170)
 
 
+@pytest.mark.slow
 def test_the_report_of_a_store_names_its_failures_and_how_to_repeat_it(store):
     assert RunStore(store).state(1).state == "failed"
     # Short runs do not converge: without a posterior that includes them there is nothing to report.

@@ -1,12 +1,14 @@
 """What one does with a stack: sample, evaluate, summarise; and bad input."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from tests.synthetic import make_run, random_run
+from tests.synthetic import make_run, make_transform, random_run
 from tests.unit.stacking.test_mixture import posterior as pyvbmc_posterior
-from vbstack import Run, StackedPosterior, Transform, stack
+from vbstack import Run, StackedPosterior, stack
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +93,7 @@ def test_moments_far_from_zero_do_not_cancel():
 def test_moments_of_wide_components_between_bounds():
     """Against numerical integration of one coordinate, five times as wide as the link's scale."""
     for kind in (3, 12, 13):
-        transform = Transform([kind], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+        transform = make_transform([kind], 0.0, 1.0)
         run = make_run([[0.3]], 5.0, 0.0, transform=transform)
         mean, covariance = stack([run]).moments()
         y = np.linspace(-60, 60, 400_001)
@@ -137,7 +139,8 @@ def test_settings_are_checked(stacked):
 
 
 def test_runs_may_come_from_a_generator_but_not_alone(stacked):
-    again = stack(run for run in stacked.runs)
+    generator: Any = (run for run in stacked.runs)
+    again = stack(generator)
     np.testing.assert_array_equal(again.weights, stacked.weights)
     with pytest.raises(TypeError, match=r"pass \[run\]"):
         stack(stacked.runs[0])
@@ -178,7 +181,7 @@ def test_evidence_adds_up():
         make_run([[100.0]], 1.0, 1.0, variance=0.09),
     ]
     e = stack(runs, weights="naive", final_draws=2048).evidence
-    entropy = 0.5 * np.log(2 * np.pi * np.e) + np.log(2)
+    entropy = 0.5 * (1 + np.log(2 * np.pi)) + np.log(2)
     assert e.expected_log_joint == pytest.approx(1.5)
     assert e.entropy == pytest.approx(entropy, abs=5e-3)
     assert e.gp_sd == pytest.approx(np.sqrt(0.25 * 0.04 + 0.25 * 0.09))

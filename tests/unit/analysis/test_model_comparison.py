@@ -1,6 +1,7 @@
 """Comparing models whose log evidence is known exactly."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,8 +111,9 @@ def test_stores_and_files_are_models_too(models, tmp_path):
 def test_mistakes_are_named(models, tmp_path):
     with pytest.raises(ValueError, match="two or more"):
         compare({"good": models["good"]})
+    wrong: Any = {"good": models["good"], "poor": 3}
     with pytest.raises(TypeError, match="model 'poor' is a int"):
-        compare({"good": models["good"], "poor": 3})
+        compare(wrong)
     with pytest.raises(ValueError, match="level=2"):
         compare(models, level=2)
     with pytest.raises(ValueError, match="cannot be read"):

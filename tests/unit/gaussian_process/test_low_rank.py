@@ -8,7 +8,8 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import multivariate_normal
 
 from benchmarks.folders import ARCHIVES
-from vbstack import Transform, load_runs
+from tests.synthetic import make_transform
+from vbstack import load_runs
 from vbstack.gaussian_process.low_rank import Prior, condition, integrate_own, log_evidence
 
 NOISY_RUNS = Path(__file__).parents[2] / "data" / "noisy_gmm.npz"
@@ -148,10 +149,7 @@ def test_a_prior_moves_with_the_affine_map_of_its_run():
     """Integrals in a rotated and scaled link space are those of the run's space, less log |A|."""
     angle = 0.7
     rotation = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    infinite = np.full(2, np.inf)
-    map_ = Transform(
-        np.zeros(2), -infinite, infinite, [1.0, -2.0], [20.0, 5.0], [0.5, 1.7], rotation
-    )
+    map_ = make_transform([0, 0], -np.inf, np.inf, [1.0, -2.0], [20.0, 5.0], [0.5, 1.7], rotation)
     rng = np.random.default_rng(8)
     u, values, noise = rng.normal(size=(30, 2)), rng.normal(size=30), np.full(30, 0.3)
     centres, factors = gaussians(4)
@@ -170,6 +168,7 @@ def test_a_prior_moves_with_the_affine_map_of_its_run():
 def test_runs_own_values_are_reproduced(path):
     """pyvbmc's I_sk and J_sjk of real runs, noisy and exact, from the stored surrogates."""
     for run in load_runs(path):
+        assert run.surrogate is not None
         mean, covariance = integrate_own(run.surrogate, run.means, run.sds)
         assert np.abs(mean - run.log_joint).max() < 1e-6
         assert np.abs(covariance - run.log_joint_covariance).max() < 1e-6

@@ -64,10 +64,32 @@ def test_overlays_and_units_that_do_not_fit_are_refused(posterior):
 
 
 @pytest.mark.parametrize("dimension", [1, 5])
-def test_any_name_can_be_drawn(dimension):
+def test_every_parameter_is_drawn_under_its_own_name_whatever_that_is(dimension):
     posterior = make_posterior(dimension)
-    drawn(plots.corner_plot(posterior, n=500))
-    drawn(plots.runs_plot(posterior))
+    figure = drawn(plots.corner_plot(posterior, n=500))
+    axes = np.array(figure.axes).reshape(dimension, dimension)
+    labels = axis_labels(NAMES[:dimension])
+    assert [ax.get_xlabel() for ax in axes[-1]] == labels
+    assert [ax.get_ylabel() for ax in axes[1:, 0]] == labels[1:]
+    for column, draws in enumerate(posterior.sample(500, seed=0).T):
+        low, high = axes[-1, column].get_xlim()
+        assert ((draws > low) & (draws < high)).mean() > 0.99
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runs_are_drawn_with_the_name_of_any_parameter(name):
+    posterior = make_posterior(5)
+    figure = drawn(plots.runs_plot(posterior, pair=("rate", name)))
+    assert figure.get_supxlabel() == "rate"
+    own = axis_labels([name])[0]
+    assert figure.get_supylabel() == ("density" if name == "rate" else own)
+
+
+def test_one_parameter_is_drawn_as_a_density():
+    figure = drawn(plots.runs_plot(make_posterior(1)))
+    assert (figure.get_supxlabel(), figure.get_supylabel()) == ("rate", "density")
+    areas = [sum(bar.get_height() * bar.get_width() for bar in ax.patches) for ax in figure.axes]
+    np.testing.assert_allclose(areas, 1)
 
 
 def test_labels_show_mathtext_when_it_is_valid_and_dollars_when_not():

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,9 +135,11 @@ def test_foreign_and_damaged_files_are_refused_and_never_executed(tmp_path):
             load_runs(path)
     np.savez(tmp_path / "object.npz", a=np.array([Bomb()], dtype=object))
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
-    np.savez(tmp_path / "future.npz", **{"header.json": header})
-    bare = np.frombuffer(json.dumps({"format": "vbstack runs", "schema": 1}).encode(), np.uint8)
-    np.savez(tmp_path / "bare.npz", **{"header.json": bare})
+    future: dict[str, Any] = {"header.json": header}
+    np.savez(tmp_path / "future.npz", **future)
+    text = json.dumps({"format": "vbstack runs", "schema": 1})
+    bare: dict[str, Any] = {"header.json": np.frombuffer(text.encode(), np.uint8)}
+    np.savez(tmp_path / "bare.npz", **bare)
     with pytest.raises(FileError, match="holds no runs"):
         load_runs(tmp_path / "bare.npz")
     for name, message in (

@@ -9,7 +9,8 @@ import pytest
 from tests.synthetic import random_run
 from vbstack import EvaluationError, Problem, RunStore, StoreMismatch
 from vbstack.engines.recorder import Recorder, ReplayMismatch
-from vbstack.runs.journal import Entry, Journal
+from vbstack.problem import Evaluation
+from vbstack.runs.journal import Journal
 
 
 def problem(log_density=lambda x: float(-np.sum(x**2)), **details):
@@ -20,18 +21,18 @@ def problem(log_density=lambda x: float(-np.sum(x**2)), **details):
 def test_a_journal_comes_back_exactly_and_cuts_a_torn_line(tmp_path):
     path = tmp_path / "run.journal"
     journal = Journal(path)
-    entries = [Entry((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5), Entry((np.pi, -0.0), 2.0, 0.7, 1.0)]
+    entries = [Evaluation((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5), Evaluation((np.pi, -0.0), 2.0, 0.7, 1.0)]
     for entry in entries:
         journal.append(entry)
     journal.close()
     with path.open("ab") as file:
         file.write(b'{"x": [1.0, 2.0], "val')
     again = Journal(path)
-    assert again.entries == entries
+    assert again.evaluations == entries
     assert again.dropped.startswith('{"x"')
     again.append(entries[0])
     again.close()
-    assert Journal(path).entries == [*entries, entries[0]]
+    assert Journal(path).evaluations == [*entries, entries[0]]
 
 
 def test_replay_answers_from_the_journal_and_pays_nothing_twice(tmp_path):
@@ -81,6 +82,7 @@ def test_failures_end_the_run_are_retried_or_floored():
         Recorder(problem(failing({0, 1, 2})), 1, Journal(), "retry")(x)
     floor = Recorder(problem(failing({3})), 1, Journal(), "floor")
     values = [floor(x) for _ in range(12)]
+    assert isinstance(values[3], float)
     assert values[3] < -1000
     assert floor.floored[0].error == "log_density raised RuntimeError: simulator crashed"
     many = Recorder(problem(failing({1, 4, 7})), 1, Journal(), "floor")
@@ -109,7 +111,7 @@ def test_a_store_keeps_its_seed_and_refuses_another_problem(tmp_path):
 def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
     store = RunStore(tmp_path)
     run = random_run(np.random.default_rng(0), 2)
-    store.journal(3).append(Entry((1.0,), 1.0, None, 0.1))
+    store.journal(3).append(Evaluation((1.0,), 1.0, None, 0.1))
     assert store.state(3).state == "interrupted"
     store.save(3, run)
     assert not store.path(3, "journal").exists()
@@ -145,3 +147,36 @@ def test_a_claim_excludes_others_and_ends_with_its_process(tmp_path):
     process.join()
     with store.claim(0) as mine:
         assert mine
+
+
+PRIVATE = pytest.mark.xfail(
+    strict=True, reason="JSON files of a store keep the mode 0600 of mkstemp"
+)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o002])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "run-00000.npz",
+        "run-00001.journal",
+        "run-00001.lock",
+        pytest.param("store.json", marks=PRIVATE),
+        pytest.param("run-00001.status.json", marks=PRIVATE),
+        pytest.param("run-00001.failed.json", marks=PRIVATE),
+    ],
+)
+def test_the_mode_of_every_file_is_the_one_that_the_umask_gives(tmp_path, name, mask):
+    before = os.umask(mask)
+    try:
+        store = RunStore(tmp_path)
+        store.open(problem(), 1, {})
+        store.save(0, random_run(np.random.default_rng(0), 1))
+        store.journal(1).close()
+        store.note(1, 3, -1.0, 2.0)
+        store.save_failure(1, {"message": "a reason"})
+        with store.claim(1) as mine:
+            assert mine
+    finally:
+        os.umask(before)
+    assert (tmp_path / name).stat().st_mode & 0o777 == 0o666 & ~mask

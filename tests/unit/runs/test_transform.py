@@ -7,7 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm, ortho_group
 
 from vbstack import Transform
-from vbstack.engines.pyvbmc import read_transform
+from vbstack.runs.pyvbmc_objects import read_transform
 
 LOWER = np.array([[-3.0, -np.inf, 0.0, 10.0]])
 UPPER = np.array([[5.0, np.inf, 1.0, 1e4]])

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.folders import ARCHIVES
 from benchmarks.problems import PROBLEMS
-from tests.synthetic import make_run
+from tests.synthetic import make_run, make_transform
 from vbstack import (
     Evidence,
     Mixture,
@@ -19,7 +20,6 @@ from vbstack import (
     stack,
 )
 from vbstack.runs.files import read_file, write_file
-from vbstack.runs.transform import Transform
 from vbstack.stacking.evidence import corrections
 from vbstack.stacking.pooling import gather, near_the_top, why_not_pool
 
@@ -140,16 +140,14 @@ def test_runs_without_surrogates_fall_back_and_say_so(noisy):
 
 
 def test_runs_with_another_link_cannot_be_pooled(noisy):
-    bounded = Transform(
-        [3, 3], [-20, -20], [20, 20], np.zeros(2), np.ones(2), np.ones(2), np.eye(2)
-    )
+    bounded = make_transform([3, 3], -20, 20)
     assert "no affine map" in why_not_pool([noisy[0], replace(noisy[1], transform=bounded)])
 
 
 def test_exact_runs_with_surrogates_are_pooled_and_judged_without_optimism():
     runs = load_runs(ARCHIVES / "gmm_surrogates.npz")
     ours, own = stack(runs, seed=1), stack(runs, evaluations="own", seed=1)
-    evidence = ours.evidence
+    evidence: Any = ours.evidence
     assert evidence.headline_method == "pooled_elbo"
     assert evidence.headline == evidence.pooled_elbo
     assert 0 < evidence.headline_sd == evidence.pooled_elbo_sd <= evidence.pooled_sd
@@ -198,8 +196,9 @@ def test_one_draw_with_a_made_up_value_hardly_moves_the_divergence(pooled_stack)
             mean[0] += 40.0
             return mean, variance
 
+    processes: list[Any] = [pooled, Misled()]
     found = [
         corrections(mixture, pooled_stack.weights, process, np.random.default_rng(0))
-        for process in (pooled, Misled())
+        for process in processes
     ]
     assert found[1].divergence == pytest.approx(found[0].divergence, abs=0.05)

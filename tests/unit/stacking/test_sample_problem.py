@@ -12,9 +12,9 @@ from tests.synthetic import make_run, random_mixture
 from vbstack import Mixture
 from vbstack.stacking.adam import textbook_elbo
 from vbstack.stacking.elbo import fresh_elbos
-from vbstack.stacking.sample_problem import Channel, Sample
+from vbstack.stacking.sample_problem import SampleProblem, Sample
 from vbstack.stacking.solver import maximise
-from vbstack.stacking.weights import Target
+from vbstack.stacking.weights import FreeWeights
 
 SEEDS = st.integers(0, 10_000)
 DIMENSIONS = st.integers(1, 10)
@@ -23,7 +23,7 @@ DIMENSIONS = st.integers(1, 10)
 def channel_of(mixture, draws=16, seed=0, kind="all"):
     rng = np.random.default_rng(seed)
     sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)
-    target = Target.of(kind, mixture, np.zeros(mixture.n_runs))
+    target = FreeWeights.of(kind, mixture, [0.0] * mixture.n_runs)
     return target.channel(sample, mixture.reward), target
 
 
@@ -53,7 +53,7 @@ def test_the_gap_bounds_the_shortfall_of_the_sample_problem(seed, dimension):
 def test_values_and_gradients_agree(seed, dimension):
     """L̂ = Σ w g, and g_j − g_i is the slope of L̂ from i to j (finite differences)."""
     channel, _ = channel_of(random_mixture(seed, dimension), seed=seed)
-    double = Channel(
+    double = SampleProblem(
         tuple(
             type(b)(b.columns, b.densities.astype(float), b.log_scale, b.share.astype(float))
             for b in channel.blocks

@@ -1,12 +1,13 @@
 """Screening: reasons, limits, and runs that do not belong together."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.synthetic import make_run
-from vbstack import Screen, TooFewRuns, Transform, screen, stack
+from tests.synthetic import make_run, make_transform
+from vbstack import Screen, TooFewRuns, screen, stack
 
 
 def good(**details):
@@ -57,15 +58,16 @@ def test_too_few_runs_lists_every_dropped_run():
 def test_runs_of_different_problems_are_refused_with_the_difference():
     with pytest.raises(ValueError, match="run 1 has D = 2 parameters, run 0 has D = 1"):
         screen([good(), make_run([[0.0, 0.0]], 1.0, 0.0)])
-    bounded = Transform([12], [0.0], [1.0], [0.0], [1.0], [1.0], [[1.0]])
+    bounded = make_transform([12], 0.0, 1.0)
     with pytest.raises(
         ValueError, match=r"run 2 has lower bound 0.0 for parameter 'x1', run 0 has -inf"
     ):
         screen([good(), good(), good(transform=bounded)])
     with pytest.raises(ValueError, match=r"run 1 names its parameters \('b',\), run 0 \('a',\)"):
         screen([good(names=("a",)), good(names=("b",))])
+    wrong: list[Any] = [good(), "run"]
     with pytest.raises(TypeError, match="item 1 is a str"):
-        screen([good(), "run"])
+        screen(wrong)
 
 
 def test_dropped_runs_are_reported_by_the_posterior():

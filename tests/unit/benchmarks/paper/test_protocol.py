@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ def test_interval_is_the_median_with_a_bootstrap_interval() -> None:
 
 
 def test_rows_without_a_number_are_left_out() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"method": "emcee", "runs": None, "delta_lml": None, "mmtv": 0.2},
         {"method": "all", "runs": 10, "delta_lml": 0.1, "mmtv": 0.3},
     ]

@@ -1,0 +1,107 @@
+"""Where the next evaluation is made."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.small_problems import gaussian_problem
+from vbstack.engines.native import mixture_fit, space
+from vbstack.engines.native.acquisition import Candidates, missing, tempered, typical, worth
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.gaussian_process import dense
+from vbstack.gaussian_process.dense import Data, DenseProcess
+
+
+def test_candidates_with_one_more_value_are_those_of_the_process_with_it(process, mixture):
+    point, value = np.array([0.3, -0.4]), -1.2
+    again = Process.condition(process.including(point, value).data, process.hyperparameters)
+    map_ = space.unit_box(gaussian_problem(2))
+    fitted = mixture_fit.Fitted(mixture, 0.0, 0.1)
+    before = Candidates.of(process, fitted, map_, np.random.default_rng(1))
+    assert np.abs(before.points).max() <= 2.5 + 1e-12
+    after = before.including(process, point, value)
+    mean, variance = again.predict(before.points)
+    np.testing.assert_allclose(after.mean, mean, atol=1e-6)
+    np.testing.assert_allclose(after.variance, variance, atol=1e-6)
+
+
+def test_a_tail_that_the_mixture_gave_up_is_worth_an_evaluation():
+    """Equally uncertain, one known to hold mass beyond the mixture, one at its edge."""
+    mean, log_q = np.array([-4.0, -5.0]), np.array([-16.0, -5.0])
+    tail, edge = worth(mean, np.ones(2), log_q, elbo=0.0)
+    assert edge == pytest.approx(-5 - 5)  # q as it is, where it is no smaller than the surrogate's
+    assert tail == pytest.approx(-4 - (16 + 4) / 2)
+
+
+def test_mass_may_be_missing_only_where_the_target_may_exceed_the_mixture():
+    """A far mode, the same where the mixture has it, and a place that is only uncertain."""
+    mean, sd = np.array([-4.0, -4.0, -9.0]), np.array([1.0, 1.0, 3.0])
+    log_q = np.array([-16.0, -3.9, -20.0])
+    far, held, unsure = missing(mean, sd**2, log_q, elbo=0.0)
+    assert far == pytest.approx(-4 + 1)
+    assert held == -np.inf
+    assert unsure == pytest.approx(2 * np.log(3) - 9 + 3)
+
+
+def test_a_scout_goes_to_the_mode_that_the_mixture_lacks():
+    """Two bumps of which the mixture has one: the usual choice stays there, the scout does not."""
+    means = np.array([[-0.8, 0.0], [0.8, 0.0]])
+
+    def two_bumps(x):
+        return np.logaddexp(*(-0.5 * np.square((x - m) / 0.3).sum(axis=1) for m in means))
+
+    inputs = np.random.default_rng(8).uniform(-2.5, 2.5, (80, 2))
+    data = Data.of(inputs, two_bumps(inputs))
+    process = dense.fit(data, [dense.first_guess(data)], 50)
+    mixture = Mixture(np.ones(1), means[:1], np.full((1, 2), 0.3))
+    fitted = mixture_fit.evaluated(process, mixture, np.random.default_rng(0))
+    candidates = Candidates.of(
+        process, fitted, space.unit_box(gaussian_problem(2)), np.random.default_rng(1)
+    )
+    usual, scout = (
+        candidates.best(process, mixture, np.random.default_rng(2), score)
+        for score in (worth, missing)
+    )
+    assert usual[0] < 0 < scout[0]
+    # Where nothing may be missing, the scout is an evaluation like the others.
+    content = replace(candidates, elbo=1e3)
+    assert np.array_equal(
+        content.best(process, mixture, np.random.default_rng(2), missing),
+        content.best(process, mixture, np.random.default_rng(2), worth),
+    )
+
+
+def test_a_typical_point_is_drawn_and_unknown(mixture, process):
+    rng = np.random.default_rng(0)
+    fitted = mixture_fit.evaluated(process, mixture, rng)
+    candidates = Candidates.of(process, fitted, space.unit_box(gaussian_problem(2)), rng)
+    points = np.array([typical(candidates, process, mixture, rng) for _ in range(400)])
+    plain = mixture.draws(400, rng)
+    unknown, usual = (np.sqrt(process.predict(x)[1]).mean() for x in (points, plain))
+    assert unknown > 1.1 * usual
+    # Weighted by 1/s they are draws of the mixture again.
+    weights = 1 / np.sqrt(process.predict(points)[1])
+    mean, covariance = mixture.moments()
+    shift = (weights @ points / weights.sum() - mean) / np.sqrt(np.diag(covariance))
+    assert np.abs(shift).max() < 0.2
+
+
+def test_tempered_points_have_the_density_that_is_said(process):
+    """Their moments against those of s e^((f̄ + s)/3) on a grid; q is wide enough to hold it."""
+    rng = np.random.default_rng(0)
+    steep = process.hyperparameters.copy()
+    steep[-2:] = np.log(0.3)
+    process = Process.condition(process.data, steep)
+    mixture = Mixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.5))
+    fitted = mixture_fit.evaluated(process, mixture, rng)
+    candidates = Candidates.of(process, fitted, space.unit_box(gaussian_problem(2)), rng)
+    points = np.array([tempered(candidates, process, mixture, rng) for _ in range(1000)])
+    axis = np.linspace(-2.5, 2.5, 201)
+    grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+    mean, variance = process.predict(grid)
+    density = np.sqrt(variance) * np.exp((mean + np.sqrt(variance)) / 3)
+    expected = density @ grid / density.sum()
+    spread = np.sqrt(density @ np.square(grid - expected) / density.sum())
+    np.testing.assert_allclose((points.mean(axis=0) - expected) / spread, 0, atol=0.12)
+    np.testing.assert_allclose(points.std(axis=0) / spread, 1, atol=0.12)

@@ -1,0 +1,111 @@
+"""When the space is turned or straightened, and when it is left."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vbstack import Problem
+from vbstack.engines.native import change_of_space, iteration, space
+from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.recorder import Recorder
+from vbstack.runs.journal import Journal
+
+
+def test_crossed_bars_are_turned_along_the_axes():
+    """There one component may be as long as a bar."""
+    slanted = [np.linalg.inv([[1.0, c], [c, 1.0]]) for c in (0.97, -0.97)]
+
+    def log_density(x):
+        return float(np.logaddexp(*(-0.5 * x @ precision @ x for precision in slanted)))
+
+    problem = Problem(
+        log_density=log_density, plausible_lower_bounds=[-3, -3], plausible_upper_bounds=[3, 3]
+    )
+    rng = np.random.default_rng(8)
+    evaluated = iteration.Evaluated(Recorder(problem, 0, Journal()))
+    for point in np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 13)]), -1).reshape(-1, 2):
+        evaluated.add(point)
+    state = iteration.first_state(evaluated, space.unit_box(problem), rng)
+    for number in (0, 2):
+        state = iteration.refitted(state, evaluated, rng, False, number)
+    turned = change_of_space.turned(state, evaluated, rng)
+    rotation = turned.map_.rotation
+    assert np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0])) % 90 == pytest.approx(45, abs=5)
+    assert turned.fitted.elbo > state.fitted.elbo
+    assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
+    assert change_of_space.turned(turned, evaluated, rng) is turned
+
+
+def _turned_away(log_density, draws, rng):
+    """A state that knows these points, with axes at odds with the parameters' own."""
+    d = draws.shape[1]
+    problem = Problem(
+        log_density=log_density,
+        plausible_lower_bounds=np.full(d, -4.0),
+        plausible_upper_bounds=np.full(d, 4.0),
+    )
+    evaluated = iteration.Evaluated(Recorder(problem, 0, Journal()))
+    for point in draws:
+        evaluated.add(point)
+    box = space.unit_box(problem)
+    rotation = np.linalg.eigh(np.cov(draws.T))[1]
+    map_ = space.along(box, rotation, np.cov(box.forward(draws).T))
+    state = iteration.first_state(evaluated, map_, rng)
+    for number in (0, 1, 2):
+        state = iteration.refitted(state, evaluated, rng, False, number)
+    return state, evaluated
+
+
+def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
+    rng = np.random.default_rng(11)
+
+    def log_density(x):
+        z = np.array(x)
+        z[1] -= 0.6 * x[0] ** 2
+        return -0.5 * float(z @ z)
+
+    draws = 1.2 * rng.standard_normal((70, 5))
+    draws[:, 1] += 0.6 * draws[:, 0] ** 2
+    state, evaluated = _turned_away(log_density, draws, rng)
+    straight = change_of_space.straightened(state, evaluated, rng)
+    np.testing.assert_array_equal(straight.map_.rotation, np.eye(5))
+    assert straight.map_.log_volume == pytest.approx(state.map_.log_volume)
+    assert straight.fitted.elbo > state.fitted.elbo
+    assert change_of_space.straightened(straight, evaluated, rng) is straight
+
+
+def test_own_axes_are_left_where_the_mixture_is_worth_less(monkeypatch):
+    """However well the surrogate foresees there."""
+    rng = np.random.default_rng(11)
+    draws = 1.2 * rng.standard_normal((70, 5))
+    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ x), draws, rng)
+    proud = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo + 1))
+    monkeypatch.setattr(change_of_space, "_LIKELIHOOD_GAIN", -np.inf)
+    assert change_of_space.straightened(proud, evaluated, rng) is proud
+    modest = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo - 1))
+    assert change_of_space.straightened(modest, evaluated, rng) is not modest
+    lost = replace(modest, fitted=replace(modest.fitted, elbo_sd=2.0))
+    assert change_of_space.straightened(lost, evaluated, rng) is lost
+
+
+def test_a_guess_in_another_space_is_not_what_is_known():
+    rng = np.random.default_rng(11)
+    state, _ = _turned_away(lambda x: -0.5 * float(x @ x), rng.standard_normal((40, 5)), rng)
+    map_ = space.along(state.map_, np.eye(5), state.fitted.mixture.moments()[1])
+    there = space.moved(state.fitted.mixture, state.map_, map_)
+    other = replace(state.fitted, mixture=Mixture(there.weights, there.means + 1, there.sds))
+    sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5))
+    assert sure.known is other.mixture
+    guess = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=5.0))
+    assert guess.known is not None
+    np.testing.assert_array_equal(guess.known.means, there.means)
+
+
+def test_correlated_parameters_keep_the_axes_of_their_covariance():
+    rng = np.random.default_rng(12)
+    covariance = 0.9 + 0.1 * np.eye(5)
+    precision = np.linalg.inv(covariance)
+    draws = 1.2 * rng.multivariate_normal(np.zeros(5), covariance, 70)
+    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ precision @ x), draws, rng)
+    assert change_of_space.straightened(state, evaluated, rng) is state
