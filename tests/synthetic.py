@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from vbstack import Run, StackedPosterior, Transform, stack
-from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.mixture import Mixture, own_log_joints
+
+Array = NDArray[np.float64]
 
 
 def make_transform(
@@ -87,9 +89,13 @@ def random_run(rng: np.random.Generator, dimension: int, size: int = 5, **detail
     return make_run(means, sds, reward, rng.dirichlet(np.ones(size)), **details)
 
 
-def random_mixture(seed: int, dimension: int, runs: int = 4, size: int = 5) -> Mixture:
+def random_mixture(
+    seed: int, dimension: int, runs: int = 4, size: int = 5
+) -> tuple[Mixture, Array]:
+    """The components of random runs, and their expected log-joints in link space."""
     rng = np.random.default_rng(seed)
-    return Mixture.from_runs([random_run(rng, dimension, size) for _ in range(runs)])
+    made = [random_run(rng, dimension, size) for _ in range(runs)]
+    return Mixture.from_runs(made), own_log_joints(made)
 
 
 def gaussian_posterior(

@@ -19,10 +19,15 @@ Row = dict[str, Any]
 
 
 def worse(ours: Row, theirs: Row, way: str) -> dict[str, bool]:
-    """The measures whose median is worse, and whether they are worse beyond both intervals."""
+    """The measures whose median is worse, and whether they are worse beyond both intervals.
+
+    None where pyvbmc's archive has too few runs for stacks of ten.
+    """
+    if not theirs["stacks"]:
+        return {}
     mine, other = ours["stacks"][way], theirs["stacks"].get(way, theirs["stacks"]["own"])
     found = {}
-    for measure in MEASURES:
+    for measure in (measure for measure in MEASURES if measure in mine):
         sign = -1 if measure == "true_elbo" else 1  # of what is bad
         (a, *mine_ends), (b, *other_ends) = mine[measure], other[measure]
         if sign * a > sign * b:
@@ -45,7 +50,11 @@ def verdict(results: dict[str, dict[str, Row]]) -> list[str]:
     more = sum(ours["evaluations"] > theirs["evaluations"] for ours, theirs in exact)
     far = sum(any(worse(*pair, "pooled").values()) for pair in exact)
     near = sum(bool(set(worse(*pair, "pooled")) - {"delta_lml"}) for pair in exact)
-    lines.append(f"{len(exact)} exact problems; native takes more evaluations on {more}")
+    compared = [pair for pair in exact if pair[1]["stacks"]]
+    lines.append(
+        f"{len(exact)} exact problems; native takes more evaluations on {more}; stacks of both on "
+        f"{len(compared)}"
+    )
     lines.append(f"pooled stacks: worse beyond the intervals on {far}")
     lines.append(f"pooled stacks: a median of MMTV, GsKL or true ELBO worse on {near}")
     covered = {name: ours["covered"] for name, (ours, _) in pairs.items()}

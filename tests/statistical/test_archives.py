@@ -6,10 +6,9 @@ import pytest
 from benchmarks.archived_runs import SEED, archive
 from benchmarks.folders import ARCHIVES
 from benchmarks.problems import PROBLEMS
-from vbstack import load_runs, stack
-from vbstack.analysis.diagnosis import diagnostics, expected_gain
+from vbstack import Run, load_runs, stack
+from vbstack.analysis.diagnosis import diagnostics
 from vbstack.runs.plan import run_seed
-from vbstack.launching.worker import 
 
 
 @pytest.mark.parametrize("problem", ["gmm", "ring"])
@@ -38,6 +37,10 @@ def test_six_and_ten_dimensions_are_certified_too(problem, naive_gain):
 def test_the_expected_gain_tells_whether_more_runs_are_needed():
     """In five GMM runs each matters, in ten less; copies of one run add nothing."""
     runs = load_runs(archive("gmm"))[:10]
+
+    def expected_gain(some: list[Run]) -> float:
+        return diagnostics(stack(some)).expected_gain
+
     assert expected_gain(runs[:5]) > 0.05 > expected_gain(runs)
     assert abs(expected_gain([runs[0]] * 5)) < 0.02
     assert expected_gain(runs[:1]) == float("inf")
@@ -64,7 +67,7 @@ def test_five_ring_runs_are_not_enough_and_twenty_are():
     assert many.enough
 
 
-FAILED = {"rosenbrock6": 1}  # pyvbmc ended with a singular matrix
+FAILED = {"rosenbrock6": 1, "plateau": 3, "skewed": 5}  # pyvbmc ended with a singular matrix
 
 
 def test_archived_runs_are_all_different():

@@ -15,16 +15,15 @@ TRIALS = 40
 def trial(seed: int) -> tuple[bool, bool]:
     """Whether the bracket holds the long run's ELBO, and the gap its advantage on common draws."""
     dimension = 1 + seed % 10
-    mixture = random_mixture(seed, dimension, runs=3, size=4)
-    target = FreeWeights.of("all", mixture, [0.0] * 3)
+    mixture, log_joint = random_mixture(seed, dimension, runs=3, size=4)
+    free = FreeWeights.of("all", mixture, [0.0] * 3)
     rng = np.random.default_rng(seed)
-    short = optimise(mixture, target, tolerance=0.05, max_draws=32, final_draws=64, rng=rng)
+    settings = {"max_draws": 32, "final_draws": 64}
+    short = optimise(mixture, log_joint, free, tolerance=0.05, rng=rng, **settings)
     draws = 100 * short.draws // mixture.size
-    channel = target.channel(
-        Sample.draw(mixture, np.full(mixture.size, draws), rng), mixture.reward
-    )
-    long = maximise(channel, target.start, 1e-4)
-    common = fresh_elbos(mixture, [long.weights, short.weights], 1000, rng)
+    sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)
+    long = maximise(free.problem(sample, mixture.rewards(log_joint)), free.start, 1e-4)
+    common = fresh_elbos(mixture, log_joint, [long.weights, short.weights], 1000, rng)
     error = 2 * np.hypot(short.standard_error, common.standard_error(0))
     holds = short.lower - error <= common.values[0] <= short.upper + error
     advantage = common.values[0] - common.values[1]

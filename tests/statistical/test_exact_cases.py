@@ -9,13 +9,14 @@ from scipy.special import logsumexp, softmax
 from tests.synthetic import gaussian_entropy, make_run, make_transform, random_run
 from vbstack import Mixture, Screen, stack
 from vbstack.stacking.elbo import fresh_elbos
+from vbstack.stacking.mixture import own_log_joints
 
 
 def test_identical_runs_give_the_runs_own_elbo():
     rng = np.random.default_rng(0)
     run = random_run(rng, 2, size=6)
     mixture = Mixture.from_runs([run])
-    own = fresh_elbos(mixture, [run.weights], 20_000, rng)
+    own = fresh_elbos(mixture, own_log_joints([run]), [run.weights], 20_000, rng)
     for kind in ("naive", "runs"):
         evidence = stack([run] * 4, weights=kind).evidence
         error = 4 * np.hypot(evidence.entropy_sd, own.standard_error(0))

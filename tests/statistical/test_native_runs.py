@@ -17,10 +17,13 @@ from tests.small_problems import (
 )
 from vbstack import Problem, Screen, stack
 from vbstack.engines.native.loop import run_native
-from vbstack.engines.recorder import Recorder, as_evaluations
-from vbstack.gaussian_process import integrals
-from vbstack.gaussian_process.dense import Data, DenseProcess
+from vbstack.engines.recorder import Recorder
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import hyperparameters_of
+from vbstack.gaussian_process.quadrature import expected_log_joints
+from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.problem import Evaluation
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.journal import Journal
 
 
@@ -39,17 +42,15 @@ def test_a_gaussian_is_recovered(finished):
 
 def test_the_surrogate_kept_gives_the_runs_own_integrals(finished):
     surrogate = finished.surrogate
-    hyperparameters = np.r_[
-        surrogate.log_lengths[0], surrogate.log_output[0], surrogate.mean_parameters[0]
-    ]
-    data = Data(surrogate.inputs, surrogate.values, surrogate.noise_variance[0])
-    process = Process.condition(data, hyperparameters)
-    values = integrals.integrals(process, finished.means, finished.sds)[0]
+    (hyperparameters,) = hyperparameters_of(surrogate)
+    data = TrainingData(surrogate.inputs, surrogate.values, surrogate.noise_variance[0])
+    process = DenseProcess.condition(data, hyperparameters)
+    values = expected_log_joints(process, finished.means, finished.sds)[0]
     np.testing.assert_allclose(values, finished.log_joint[0], rtol=1e-9)
 
 
 def test_evaluations_known_beforehand_are_used(finished):
-    known = Recorder(gaussian_problem(), 5, Journal(), precomputed=_entries(finished, 20))
+    known = Recorder(gaussian_problem(), 5, Journal(), precomputed=_first_evaluations(finished, 20))
     run = run_native(gaussian_problem(), np.zeros(3), 5, known, {"max_fun_evals": 40})
     assert run.surrogate is not None
     assert len(evaluations_of(run).values) == 40
@@ -60,11 +61,11 @@ def test_evaluations_known_beforehand_are_used(finished):
     assert np.isfinite(posterior.evidence.raw)
 
 
-def _entries(run, count):
+def _first_evaluations(run, count):
     pairs = zip(evaluations_of(run).x[:count], evaluations_of(run).values[:count], strict=True)
-    entries = [Evaluation(tuple(x), float(value), None, 0.0) for x, value in pairs]
-    assert as_evaluations(entries, False).values.size == count
-    return entries
+    evaluations = [Evaluation(tuple(x), float(value), None, 0.0) for x, value in pairs]
+    assert Evaluations.of(evaluations, False).size == count
+    return evaluations
 
 
 def cut_off(x):
@@ -133,7 +134,7 @@ def test_a_plateau_with_bounds_is_uniform_and_its_evidence_is_the_volume():
     np.testing.assert_allclose(covariance, 49 / 12 * np.eye(3), atol=0.04)
 
 
-def test_a_run_covers_a_good_part_of_a_thin_ring_and_is_not_lured_into_it():
+def test_a_run_ends_with_a_reliable_fit_of_a_good_part_of_a_thin_ring():
     def ring(x):
         return float(-0.5 * ((np.hypot(x[0] - 1, x[1] + 2) - 8) / 0.1) ** 2)
 

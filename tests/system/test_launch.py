@@ -106,7 +106,7 @@ def test_a_finished_run_is_never_made_again(tmp_path, expected):
 
 def test_a_journal_that_does_not_fit_is_used_as_known_evaluations(tmp_path, expected):
     store = RunStore(tmp_path)
-    store.open(problem(), 11, SHORT)
+    store.open(problem(), seed=11, options=SHORT)
     journal = store.journal(0)
     for x, value, sd in zip(
         expected[1].evaluations.x[:6],

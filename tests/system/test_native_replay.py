@@ -26,8 +26,8 @@ def test_a_noisy_run_continues_from_its_journal():
     recorder = Recorder(problem, 3, Journal())
     whole = run_native(problem, CENTRE, 3, recorder, options)
     journal = Journal()
-    for entry in recorder.made[:25]:
-        journal.append(entry)
+    for evaluation in recorder.made[:25]:
+        journal.append(evaluation)
     again = Recorder(problem, 3, journal)
     run = run_native(problem, CENTRE, 3, again, options)
     assert again.replayed == 25

@@ -61,7 +61,7 @@ def test_a_posterior_is_read_with_its_evidence_and_its_density(name, method, hea
     assert (evidence.headline, evidence.headline_sd) == (headline, sd)
     assert evidence.raw == pytest.approx(-2.28101928582585e-05, rel=1e-9)
     assert posterior.names == ("a", "b")
-    assert (posterior.link_log_joint is None) == (method == "raw")  # the pooled log-joints
+    assert (posterior.evidence.from_pool is None) == (method == "raw")
     np.testing.assert_allclose(posterior.run_weights, [0.49997705, 0.50002295], atol=1e-8)
     points = np.array([[0.0, 0.5], [1.0, 0.4], [-3.0, 1.2], [0.0, 1.999]])
     found = posterior.log_pdf(points)

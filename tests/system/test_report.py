@@ -61,7 +61,8 @@ def test_the_report_of_a_store_names_its_failures_and_how_to_repeat_it(store):
     assert "<title>Short &amp; failing</title>" in text
     assert "the &lt;b&gt;simulator&lt;/b&gt; diverged" in text
     assert NAME not in text
-    assert "--runs 3 --seed 1 --option max_fun_evals=20" in text
+    assert "--runs 3 --seed 1 --engine" in text
+    assert "--option max_fun_evals=20" in text
     again = vbstack("report", store)
     assert again.returncode == 1
     assert "--overwrite" in again.stderr

@@ -7,21 +7,12 @@ import time
 import pytest
 from rich.console import Console
 
-from benchmarks.archived_runs import archive
 from tests.synthetic import make_run
-from vbstack import RunStore, load_runs
+from vbstack import RunStore
 from vbstack.launching import progress
-from vbstack.launching.progress import Reporter, Standing, table
+from vbstack.launching.progress import Reporter, table
 from vbstack.problem import Evaluation
 from vbstack.runs.store import RunState
-
-
-def test_the_stack_of_the_finished_runs_is_said_and_not_too_often():
-    first, second, third = load_runs(archive("ring"))[:3]
-    standing = Standing({0: first})
-    text = standing.including(1, second)
-    assert text.startswith("stack of 2 finished runs: ELBO 1.")
-    assert standing.including(2, third) == ""  # the last one was a moment ago
 
 
 def terminal():

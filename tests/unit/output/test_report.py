@@ -2,18 +2,17 @@
 
 import base64
 import hashlib
-import json
-import os
 import re
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.synthetic import random_run
-from vbstack import FileError, Problem, RunStore, stack
+from vbstack import FileError, Plan, Problem, RunStore, Screen, stack
 from vbstack.output.number_text import fixed, number
-from vbstack.output.report import Origin, posterior_of, render, store_report
+from vbstack.output.report import Origin, render, store_report
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'rate" onload="alert(2)')
@@ -41,16 +40,19 @@ class Tags(HTMLParser):
             self.texts.append(data)
 
 
-def a_store(path):
-    """A store with runs 0, 2 and 3, of which 3 did not converge; run 1 failed."""
-    store = RunStore(path)
-    problem = Problem(
+def problem():
+    return Problem(
         log_density=lambda x: 0.0,
         plausible_lower_bounds=[-1, -1],
         plausible_upper_bounds=[1, 1],
         names=NAMES,
     )
-    store.open(problem, 42, {"max_fun_evals": 20, "name": "a b"})
+
+
+def a_store(path):
+    """A store with runs 0, 2 and 3, of which 3 did not converge; run 1 failed."""
+    store = RunStore(path)
+    store.open(problem(), seed=42, options={"max_fun_evals": 20, "name": "a b"})
     first, second, third = runs()
     store.save(0, first)
     store.save(2, second)
@@ -139,28 +141,13 @@ def test_an_existing_report_is_kept_unless_asked(directory, tmp_path, text):
     assert not list(directory.glob(".report*"))
 
 
-def test_the_saved_posterior_is_used_only_while_it_is_up_to_date(tmp_path):
-    store, third = a_store(tmp_path)
-    finished = list(store.runs().values())
-    saved = stack(finished, weights="naive")
-    path = saved.save(tmp_path / "posterior.npz")
-    assert posterior_of(store).target == "naive"
-    assert posterior_of(store).kept == (0, 2)
-    assert posterior_of(store).dropped[0].index == 3
-    os.utime(path, (1, 1))
-    assert posterior_of(store).target == "all"
-    store.save(4, third)
-    os.utime(path)
-    assert posterior_of(store).target == "all"
-    assert posterior_of(store).kept == (0, 2, 4)
-
-
 def test_a_store_without_finished_runs_has_no_report(tmp_path):
     store = RunStore(tmp_path)
     with pytest.raises(FileError, match=r"store\.json cannot be read"):
         store_report(tmp_path)
+    store.open(problem())
     with pytest.raises(FileError, match="holds no finished run"):
-        posterior_of(store)
+        store_report(tmp_path)
 
 
 def test_a_posterior_of_one_run_can_be_reported_without_a_store(tmp_path):
@@ -173,13 +160,26 @@ def test_a_posterior_of_one_run_can_be_reported_without_a_store(tmp_path):
 
 
 def test_imported_runs_are_reproduced_by_importing_them():
-    plan = {"seed": 0, "options": {"imported": ["a b.pkl"]}, "problem": _bounds()}
-    text = render(stack(runs(2)), origin=Origin("x y", json.loads(json.dumps(plan)), ()))
+    plan = Plan(problem().description(), 0, "pyvbmc", {"imported": ["a b.pkl"]})
+    text = render(stack(runs(2)), origin=Origin("x y", plan, ()))
     assert "vbstack import &#39;a b.pkl&#39; --out &#39;x y&#39; --trust-pickles" in text
 
 
-def _bounds():
-    return {"plausible_lower_bounds": [-1, -1], "plausible_upper_bounds": [1, 1]}
+def test_reproducing_repeats_the_whole_plan_and_all_settings_of_the_stack(tmp_path):
+    store = RunStore(tmp_path)
+    store.open(problem(), seed=42, engine="native", starts=((0.0, 0.5),), on_error="floor")
+    store.save(0, runs()[0])
+    settings: Any = {"weights": "runs", "tolerance": 0.05, "solver": "adam", "seed": 9}
+    saved = stack(list(store.runs().values()), **settings, screen=Screen(False, 7.0, 1))
+    saved.save(tmp_path / "posterior.npz")
+    page = "".join(Tags(store_report(tmp_path).read_text()).texts)
+    for part in (
+        "--runs 1 --seed 42 --engine native --on-error floor --starts STARTS.txt",
+        "--weights runs --evaluations auto --tolerance 0.05 --max-draws 512 --final-draws 128",
+        "--solver adam --seed 9 --max-variance 7 --min-runs 1 --all-runs",
+        "STARTS.txt holds the starting points",
+    ):
+        assert part in page
 
 
 @pytest.mark.parametrize(

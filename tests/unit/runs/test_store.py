@@ -21,7 +21,10 @@ def problem(log_density=lambda x: float(-np.sum(x**2)), **details):
 def test_a_journal_comes_back_exactly_and_cuts_a_torn_line(tmp_path):
     path = tmp_path / "run.journal"
     journal = Journal(path)
-    entries = [Evaluation((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5), Evaluation((np.pi, -0.0), 2.0, 0.7, 1.0)]
+    entries = [
+        Evaluation((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5),
+        Evaluation((np.pi, -0.0), 2.0, 0.7, 1.0),
+    ]
     for entry in entries:
         journal.append(entry)
     journal.close()
@@ -52,7 +55,7 @@ def test_replay_answers_from_the_journal_and_pays_nothing_twice(tmp_path):
     assert second.replayed == 2
     assert calls == [[0.1], [0.2], [0.3]]
     whole = Recorder(target, 7, Journal())
-    assert [whole(x) for x in points] == values_again
+    assert [whole(x).value for x in points] == [one.value for one in values_again]
 
 
 def test_another_point_than_the_journal_holds_is_a_mismatch(tmp_path):
@@ -77,35 +80,56 @@ def test_failures_end_the_run_are_retried_or_floored():
     x = np.array([0.5])
     with pytest.raises(EvaluationError, match="simulator crashed"):
         Recorder(problem(failing({0})), 1, Journal())(x)
-    assert Recorder(problem(failing({0, 1})), 1, Journal(), "retry")(x) == -1.0
+    assert Recorder(problem(failing({0, 1})), 1, Journal(), "retry")(x).value == -1.0
     with pytest.raises(EvaluationError, match="simulator crashed"):
         Recorder(problem(failing({0, 1, 2})), 1, Journal(), "retry")(x)
     floor = Recorder(problem(failing({3})), 1, Journal(), "floor")
-    values = [floor(x) for _ in range(12)]
-    assert isinstance(values[3], float)
+    values = [floor(x).value for _ in range(12)]
     assert values[3] < -1000
-    assert floor.floored[0].error == "log_density raised RuntimeError: simulator crashed"
+    assert floor.floored[0].failure == "log_density raised RuntimeError: simulator crashed"
     many = Recorder(problem(failing({1, 4, 7})), 1, Journal(), "floor")
     with pytest.raises(EvaluationError, match="3 of 10 evaluations failed"):
         [many(x) for _ in range(12)]
     with pytest.raises(ValueError, match="on_error='ignore'"):
-        Recorder(problem(), 1, Journal(), "ignore")
+        Recorder(problem(), 1, Journal(), "ignore")  # type: ignore[arg-type]
 
 
 def test_a_store_keeps_its_seed_and_refuses_another_problem(tmp_path):
     store = RunStore(tmp_path / "s")
-    seed = store.open(problem(), None, {})
-    assert RunStore(tmp_path / "s").open(problem(), None, {}) == seed
-    assert RunStore(tmp_path / "s").open(problem(), seed, {}) == seed
+    plan = store.open(problem())
+    assert RunStore(tmp_path / "s").open(problem()) == plan
+    assert RunStore(tmp_path / "s").open(problem(), seed=plan.seed) == plan
+    assert store.read_plan() == plan
     other = problem(names=("rate",), noisy=True)
     with pytest.raises(StoreMismatch) as error:
-        store.open(other, None, {})
+        store.open(other)
     assert "names: ['x1'] in the store, ['rate'] asked for" in str(error.value)
     assert "noisy: False in the store, True asked for" in str(error.value)
     with pytest.raises(StoreMismatch, match="seed"):
-        store.open(problem(), seed + 1, {})
+        store.open(problem(), seed=plan.seed + 1)
     with pytest.raises(StoreMismatch, match="max_fun_evals"):
-        store.open(problem(), None, {"max_fun_evals": 10})
+        store.open(problem(), options={"max_fun_evals": 10})
+
+
+def test_a_store_records_its_starts_and_takes_more_of_them(tmp_path):
+    store = RunStore(tmp_path)
+    store.open(problem(), seed=1, starts=((0.1,), (0.2,)))
+    with pytest.raises(StoreMismatch, match="starts"):
+        store.open(problem(), starts="sobol")
+    with pytest.raises(StoreMismatch, match="starts"):
+        store.open(problem(), starts=((0.3,),))
+    assert store.open(problem(), starts=((0.1,),)).starts == ((0.1,), (0.2,))
+    assert store.open(problem(), starts=((0.1,), (0.2,), (0.3,))).start(2) == [0.3]
+    assert store.read_plan().start(1) == [0.2]
+    with pytest.raises(ValueError, match="3 starting points, none for run 3"):
+        store.read_plan().start(3)
+
+
+def test_what_is_done_about_failures_may_change_from_launch_to_launch(tmp_path):
+    store = RunStore(tmp_path)
+    assert store.open(problem(), seed=1).on_error == "fail_run"
+    assert store.open(problem(), on_error="floor").on_error == "floor"
+    assert store.open(problem()).on_error == "floor"
 
 
 def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
@@ -149,11 +173,6 @@ def test_a_claim_excludes_others_and_ends_with_its_process(tmp_path):
         assert mine
 
 
-PRIVATE = pytest.mark.xfail(
-    strict=True, reason="JSON files of a store keep the mode 0600 of mkstemp"
-)
-
-
 @pytest.mark.parametrize("mask", [0o022, 0o027, 0o002])
 @pytest.mark.parametrize(
     "name",
@@ -161,16 +180,16 @@ PRIVATE = pytest.mark.xfail(
         "run-00000.npz",
         "run-00001.journal",
         "run-00001.lock",
-        pytest.param("store.json", marks=PRIVATE),
-        pytest.param("run-00001.status.json", marks=PRIVATE),
-        pytest.param("run-00001.failed.json", marks=PRIVATE),
+        "store.json",
+        "run-00001.status.json",
+        "run-00001.failed.json",
     ],
 )
 def test_the_mode_of_every_file_is_the_one_that_the_umask_gives(tmp_path, name, mask):
     before = os.umask(mask)
     try:
         store = RunStore(tmp_path)
-        store.open(problem(), 1, {})
+        store.open(problem(), seed=1)
         store.save(0, random_run(np.random.default_rng(0), 1))
         store.journal(1).close()
         store.note(1, 3, -1.0, 2.0)

@@ -10,7 +10,7 @@ from benchmarks.problems.reference_posterior import Reference
 
 
 @pytest.mark.parametrize("make", [gmm, ring])
-def test_exact_references_agree_with_exact_draws(make) -> None:  # type: ignore[no-untyped-def]
+def test_exact_references_agree_with_exact_draws(make) -> None:
     target = make()
     truth: Reference = target.reference
     draws = target.sample(400_000, np.random.default_rng(5))

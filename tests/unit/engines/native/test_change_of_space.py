@@ -23,18 +23,18 @@ def test_crossed_bars_are_turned_along_the_axes():
         log_density=log_density, plausible_lower_bounds=[-3, -3], plausible_upper_bounds=[3, 3]
     )
     rng = np.random.default_rng(8)
-    evaluated = iteration.Evaluated(Recorder(problem, 0, Journal()))
+    recorder = Recorder(problem, 0, Journal())
     for point in np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 13)]), -1).reshape(-1, 2):
-        evaluated.add(point)
-    state = iteration.first_state(evaluated, space.unit_box(problem), rng)
+        recorder(point)
+    state = iteration.first_state(recorder, space.unit_box(problem), rng)
     for number in (0, 2):
-        state = iteration.refitted(state, evaluated, rng, False, number)
-    turned = change_of_space.turned(state, evaluated, rng)
+        state = iteration.refitted(state, recorder, rng, False, number)
+    turned = change_of_space.turned(state, recorder, rng)
     rotation = turned.map_.rotation
     assert np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0])) % 90 == pytest.approx(45, abs=5)
     assert turned.fitted.elbo > state.fitted.elbo
     assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
-    assert change_of_space.turned(turned, evaluated, rng) is turned
+    assert change_of_space.turned(turned, recorder, rng) is turned
 
 
 def _turned_away(log_density, draws, rng):
@@ -45,16 +45,16 @@ def _turned_away(log_density, draws, rng):
         plausible_lower_bounds=np.full(d, -4.0),
         plausible_upper_bounds=np.full(d, 4.0),
     )
-    evaluated = iteration.Evaluated(Recorder(problem, 0, Journal()))
+    recorder = Recorder(problem, 0, Journal())
     for point in draws:
-        evaluated.add(point)
+        recorder(point)
     box = space.unit_box(problem)
     rotation = np.linalg.eigh(np.cov(draws.T))[1]
     map_ = space.along(box, rotation, np.cov(box.forward(draws).T))
-    state = iteration.first_state(evaluated, map_, rng)
+    state = iteration.first_state(recorder, map_, rng)
     for number in (0, 1, 2):
-        state = iteration.refitted(state, evaluated, rng, False, number)
-    return state, evaluated
+        state = iteration.refitted(state, recorder, rng, False, number)
+    return state, recorder
 
 
 def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
@@ -67,39 +67,41 @@ def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
 
     draws = 1.2 * rng.standard_normal((70, 5))
     draws[:, 1] += 0.6 * draws[:, 0] ** 2
-    state, evaluated = _turned_away(log_density, draws, rng)
-    straight = change_of_space.straightened(state, evaluated, rng)
+    state, recorder = _turned_away(log_density, draws, rng)
+    straight = change_of_space.straightened(state, recorder, rng)
     np.testing.assert_array_equal(straight.map_.rotation, np.eye(5))
     assert straight.map_.log_volume == pytest.approx(state.map_.log_volume)
     assert straight.fitted.elbo > state.fitted.elbo
-    assert change_of_space.straightened(straight, evaluated, rng) is straight
+    assert change_of_space.straightened(straight, recorder, rng) is straight
 
 
 def test_own_axes_are_left_where_the_mixture_is_worth_less(monkeypatch):
-    """However well the surrogate foresees there."""
+    """However well the surrogate predicts there."""
     rng = np.random.default_rng(11)
     draws = 1.2 * rng.standard_normal((70, 5))
-    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ x), draws, rng)
+    state, recorder = _turned_away(lambda x: -0.5 * float(x @ x), draws, rng)
     proud = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo + 1))
     monkeypatch.setattr(change_of_space, "_LIKELIHOOD_GAIN", -np.inf)
-    assert change_of_space.straightened(proud, evaluated, rng) is proud
+    assert change_of_space.straightened(proud, recorder, rng) is proud
     modest = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo - 1))
-    assert change_of_space.straightened(modest, evaluated, rng) is not modest
+    assert change_of_space.straightened(modest, recorder, rng) is not modest
     lost = replace(modest, fitted=replace(modest.fitted, elbo_sd=2.0))
-    assert change_of_space.straightened(lost, evaluated, rng) is lost
+    assert change_of_space.straightened(lost, recorder, rng) is lost
 
 
-def test_a_guess_in_another_space_is_not_what_is_known():
+def test_an_unreliable_fit_in_another_space_is_not_the_last_reliable_mixture():
     rng = np.random.default_rng(11)
     state, _ = _turned_away(lambda x: -0.5 * float(x @ x), rng.standard_normal((40, 5)), rng)
     map_ = space.along(state.map_, np.eye(5), state.fitted.mixture.moments()[1])
-    there = space.moved(state.fitted.mixture, state.map_, map_)
-    other = replace(state.fitted, mixture=Mixture(there.weights, there.means + 1, there.sds))
+    there = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
+    other = replace(
+        state.fitted, mixture=DiagonalMixture(there.weights, there.means + 1, there.sds)
+    )
     sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5))
-    assert sure.known is other.mixture
+    assert sure.reliable is other.mixture
     guess = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=5.0))
-    assert guess.known is not None
-    np.testing.assert_array_equal(guess.known.means, there.means)
+    assert guess.reliable is not None
+    np.testing.assert_array_equal(guess.reliable.means, there.means)
 
 
 def test_correlated_parameters_keep_the_axes_of_their_covariance():
@@ -107,5 +109,5 @@ def test_correlated_parameters_keep_the_axes_of_their_covariance():
     covariance = 0.9 + 0.1 * np.eye(5)
     precision = np.linalg.inv(covariance)
     draws = 1.2 * rng.multivariate_normal(np.zeros(5), covariance, 70)
-    state, evaluated = _turned_away(lambda x: -0.5 * float(x @ precision @ x), draws, rng)
-    assert change_of_space.straightened(state, evaluated, rng) is state
+    state, recorder = _turned_away(lambda x: -0.5 * float(x @ precision @ x), draws, rng)
+    assert change_of_space.straightened(state, recorder, rng) is state

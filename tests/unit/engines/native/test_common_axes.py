@@ -1,21 +1,8 @@
 """Axes along which all components are as wide as they can be."""
 
 import numpy as np
-from scipy.optimize import approx_fprime
 
 from vbstack.engines.native import common_axes
-from vbstack.gaussian_process import integrals
-
-
-def test_precisions_are_the_curvature_of_the_integrals(process, mixture):
-    found = common_axes.precisions(process, mixture)
-    for k in range(mixture.size):
-
-        def slope(mean, k=k):
-            return integrals.integrals(process, mean[None], mixture.sds[k : k + 1])[1][0]
-
-        expected = -approx_fprime(mixture.means[k], slope, 1e-6)
-        np.testing.assert_allclose(found[k], expected, rtol=1e-4, atol=1e-4)
 
 
 def test_common_axes_are_found_where_there_are_any():

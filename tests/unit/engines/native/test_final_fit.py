@@ -1,15 +1,17 @@
-"""The last fit of a run: the best of a few fits, the others with a small share of the weight."""
+"""The final fit of a run: the best of a few fits, the others with a small share of the weight."""
 
 import numpy as np
 import pytest
 
 from tests.small_problems import gaussian_problem
 from vbstack.engines.native import final_fit, growth, mixture_fit, space
-from vbstack.engines.native.iteration import State
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.native.iteration import State
 from vbstack.engines.native.settings import Settings
-from vbstack.gaussian_process import integrals
-from vbstack.gaussian_process.dense import Data, DenseProcess
+from vbstack.engines.native.training import shaped
+from vbstack.gaussian_process import quadrature
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
 
 
 @pytest.fixture
@@ -20,8 +22,14 @@ def bowl():
     """
     x = np.random.default_rng(1).uniform(-2, 2, (40, 2))
     values = -0.5 * np.square((x - [0.5, 0.0]) / [1.0, 0.5]).sum(axis=1)
-    hyperparameters = np.r_[1.0, 1.0, 0.0, 0.0, 0.5, 0.0, np.log([1.0, 0.5])]
-    return Process.condition(Data.of(x, values), hyperparameters)
+    hyperparameters = Hyperparameters(
+        log_lengths=np.ones(2),
+        log_output=0.0,
+        height=0.0,
+        centre=np.array([0.5, 0.0]),
+        log_widths=np.log([1.0, 0.5]),
+    )
+    return DenseProcess.condition(shaped(x, values), hyperparameters)
 
 
 def state_of(process, mixture):
@@ -33,10 +41,10 @@ def state_of(process, mixture):
 def three_narrow():
     """Three components that hold only a part of the bowl."""
     means = np.array([[-0.5, 0.0], [0.5, 0.0], [1.5, 0.0]])
-    return Mixture(np.full(3, 1 / 3), means, np.full((3, 2), 0.2))
+    return DiagonalMixture(np.full(3, 1 / 3), means, np.full((3, 2), 0.2))
 
 
-def test_the_last_fit_of_a_gaussian_surrogate_is_the_gaussian(bowl):
+def test_the_final_fit_of_a_gaussian_surrogate_is_the_gaussian(bowl):
     before = state_of(bowl, three_narrow())
     settings = Settings.of({"final_components": 6}, 2)
     after = final_fit.final(before, settings, np.random.default_rng(2))
@@ -52,7 +60,7 @@ def test_the_last_fit_of_a_gaussian_surrogate_is_the_gaussian(bowl):
 
 def test_the_best_fit_holds_nine_tenths_and_the_others_stay_for_the_stack_to_choose(ridge):
     """The ridge is no Gaussian: eight components are worth more than one, which is tried twice."""
-    one = Mixture(np.ones(1), np.zeros((1, 2)), np.array([[0.6, 0.2]]))
+    one = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.array([[0.6, 0.2]]))
     settings = Settings.of({"final_components": 8}, 2)
     rng = np.random.default_rng(2)
     last = final_fit.final(state_of(ridge, one), settings, rng).fitted
@@ -61,7 +69,9 @@ def test_the_best_fit_holds_nine_tenths_and_the_others_stay_for_the_stack_to_cho
     assert 8 <= weights.size - 2 <= 8 + 10  # ten at most are added to the best
     assert weights[-2:].sum() == pytest.approx(0.1)
     best, other = (
-        mixture_fit.evaluated(ridge, Mixture(w / w.sum(), means[part], sds[part]), rng, 256).elbo
+        mixture_fit.evaluated(
+            ridge, DiagonalMixture(w / w.sum(), means[part], sds[part]), rng, 256
+        ).elbo
         for part in (slice(None, -2), slice(-2, None))
         for w in [weights[part]]
     )
@@ -79,14 +89,14 @@ def test_components_are_not_split_when_there_are_enough(bowl):
 def test_no_component_stays_where_the_surrogate_does_not_know(ridge):
     """A component that lies far beyond the evaluations is left out."""
     rng = np.random.default_rng(3)
-    lured = Mixture(
+    unreliable = DiagonalMixture(
         np.array([0.4, 0.4, 0.2]),
         np.array([[-0.5, 0.0], [0.5, 0.0], [9.0, 5.0]]),
         np.full((3, 2), 0.2),
     )
     settings = Settings.of({"final_components": 5}, 2)
-    mixture = final_fit.final(state_of(ridge, lured), settings, rng).fitted.mixture
-    spread = integrals.variances(ridge, mixture.means, mixture.sds)[0]
+    mixture = final_fit.final(state_of(ridge, unreliable), settings, rng).fitted.mixture
+    spread = quadrature.variances(ridge, mixture.means, mixture.sds)[0]
     assert spread.max() <= settings.largest_variance
     assert np.abs(mixture.means).max() < 3
 
@@ -96,10 +106,10 @@ def test_a_fit_loses_the_components_that_the_surrogate_does_not_know(ridge):
 
     def fitted(largest_variance):
         settings = Settings.of({"largest_variance": largest_variance}, 2)
-        return final_fit._wary(ridge, start, settings, np.random.default_rng(0), 2)[1].mixture
+        return final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)[1].mixture
 
     every = fitted(np.inf)
-    variances = integrals.variances(ridge, every.means, every.sds)[0]
+    variances = quadrature.variances(ridge, every.means, every.sds)[0]
     limit = float(np.median(variances))
     known = variances <= limit
     assert 0 < known.sum() < every.size
@@ -110,28 +120,28 @@ def test_a_fit_loses_the_components_that_the_surrogate_does_not_know(ridge):
 
 def test_a_fit_that_the_surrogate_does_not_know_at_all_is_worth_nothing(ridge):
     settings = Settings.of({"largest_variance": 0.0}, 2)
-    start = Mixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
-    worth, fitted = final_fit._wary(ridge, start, settings, np.random.default_rng(0), 2)
+    start = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
+    worth, fitted = final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)
     assert worth == -np.inf
     assert fitted.mixture.size == 1
 
 
-def test_a_wary_fit_is_worth_its_elbo_less_the_penalty(ridge):
+def test_a_penalised_fit_is_worth_its_elbo_less_the_penalty(ridge):
     settings = Settings.of({"penalty": 2.0}, 2)
-    one = Mixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
+    one = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
     start = growth.split(one, 2, np.random.default_rng(1))
-    worth, fitted = final_fit._wary(ridge, start, settings, np.random.default_rng(0), 2)
+    worth, fitted = final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)
     mixture = fitted.mixture
-    spread = np.sqrt(integrals.variances(ridge, mixture.means, mixture.sds)[0])
+    spread = quadrature.standard_deviations(ridge, mixture.means, mixture.sds)
     assert worth == pytest.approx(fitted.elbo - 2 * mixture.weights @ spread)
 
 
-def test_only_what_is_known_well_is_kept_of_a_runner_up(ridge):
+def test_only_what_is_well_known_is_kept_of_a_runner_up(ridge):
     means = np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 5.0]])
-    mixture = Mixture(np.array([0.3, 0.1, 0.6]), means, np.full((3, 2), 0.2))
-    kept = final_fit._known_well(ridge, mixture)
+    mixture = DiagonalMixture(np.array([0.3, 0.1, 0.6]), means, np.full((3, 2), 0.2))
+    kept = final_fit._well_known(ridge, mixture)
     assert kept is not None
     np.testing.assert_array_equal(kept.means, means[:2])
     np.testing.assert_allclose(kept.weights, [0.75, 0.25])
     far = growth.without(mixture, np.array([True, True, False]))
-    assert final_fit._known_well(ridge, far) is None
+    assert final_fit._well_known(ridge, far) is None

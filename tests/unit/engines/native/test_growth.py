@@ -5,8 +5,8 @@ import pytest
 
 from vbstack.engines.native import growth, mixture_fit
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
-from vbstack.gaussian_process import dense
-from vbstack.gaussian_process.dense import Data
+from vbstack.engines.native.training import shaped
+from vbstack.gaussian_process import hyperparameter_fit
 
 
 def test_one_gaussian_has_the_moments_of_the_mixture(mixture):
@@ -19,7 +19,7 @@ def test_one_gaussian_has_the_moments_of_the_mixture(mixture):
 
 def test_components_are_added_where_mass_is_lacking(ridge):
     rng = np.random.default_rng(0)
-    left = Mixture(np.ones(1), np.array([[-0.5, 0.0]]), np.array([[0.4, 0.15]]))
+    left = DiagonalMixture(np.ones(1), np.array([[-0.5, 0.0]]), np.array([[0.4, 0.15]]))
     before = mixture_fit.evaluated(ridge, left, rng)
     more = growth.extended(ridge, before, 5, 1.0, rng)
     assert 1 < more.size <= 6
@@ -34,18 +34,20 @@ def test_components_are_added_where_mass_is_lacking(ridge):
 def test_nothing_is_added_where_nothing_is_lacking():
     rng = np.random.default_rng(1)
     x = rng.normal(size=(60, 2)) * 1.5
-    data = Data.of(x, -0.5 * np.square(x).sum(axis=1))
-    process = dense.fit(data, [dense.first_guess(data)], 50)
+    data = shaped(x, -0.5 * np.square(x).sum(axis=1))
+    process = hyperparameter_fit.fit(data, [hyperparameter_fit.first_guess(data)], 50)
     whole = mixture_fit.evaluated(
-        process, Mixture(np.ones(1), np.zeros((1, 2)), np.ones((1, 2))), rng
+        process, DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.ones((1, 2))), rng
     )
     assert growth.extended(process, whole, 10, 1.0, rng).size == 1
 
 
 def test_the_union_of_fits_costs_at_most_its_share_of_what_they_lack(ridge):
     rng = np.random.default_rng(2)
-    best = Mixture(np.full(3, 1 / 3), np.array([[-0.8, 0], [0, 0], [0.8, 0]]), np.full((3, 2), 0.2))
-    poor = Mixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.1))
+    best = DiagonalMixture(
+        np.full(3, 1 / 3), np.array([[-0.8, 0], [0, 0], [0.8, 0]]), np.full((3, 2), 0.2)
+    )
+    poor = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.1))
     union = growth.union(best, [poor, poor], 0.1)
     assert union.size == 5
     assert union.weights.sum() == pytest.approx(1)

@@ -16,12 +16,18 @@ from tests.small_problems import (
 )
 from vbstack import Problem
 from vbstack.engines.native import iteration, loop, mixture_fit, space
-from vbstack.engines.native.acquisition import scout, tempered, typical, worthy
-from vbstack.engines.native.loop import run_native
+from vbstack.engines.native.acquisition import (
+    exploratory,
+    flattened_draw,
+    mixture_draw,
+    most_promising,
+)
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.native.loop import run_native
 from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
-from vbstack.gaussian_process import dense
+from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.problem import Evaluation
 from vbstack.runs.journal import Journal
 
@@ -30,9 +36,9 @@ def test_settling_is_judged_in_one_space(process, mixture):
     old = space.unit_box(gaussian_problem(2))
     new = space.whitened(old, mixture.moments()[1])
     before = iteration.State(old, process, mixture_fit.Fitted(mixture, 1.0, 0.01))
-    moved = mixture_fit.Fitted(space.moved(mixture, old, new), 1.01, 0.01)
+    moved = mixture_fit.Fitted(space.mixture_in_space(mixture, old, new), 1.01, 0.01)
     assert loop._is_small(before, iteration.State(new, process, moved), 0.05)
-    elsewhere = Mixture(mixture.weights, mixture.means + 1.0, mixture.sds)
+    elsewhere = DiagonalMixture(mixture.weights, mixture.means + 1.0, mixture.sds)
     assert not loop._is_small(
         before, iteration.State(old, process, mixture_fit.Fitted(elsewhere, 1.0, 0.01)), 0.05
     )
@@ -40,7 +46,7 @@ def test_settling_is_judged_in_one_space(process, mixture):
 
 @pytest.mark.parametrize(
     ("dimension", "way", "tests"),
-    [(2, scout, [1, 1, 3, 1, 3, 5]), (5, typical, [0, 0, 2, 2, 4, 6])],
+    [(2, exploratory, [1, 1, 3, 1, 3, 5]), (5, mixture_draw, [0, 0, 2, 2, 4, 6])],
 )
 def test_the_calmer_a_run_the_more_its_mixture_is_tested(process, mixture, dimension, way, tests):
     map_, settings = space.unit_box(gaussian_problem(2)), Settings.of({}, dimension)
@@ -50,18 +56,18 @@ def test_the_calmer_a_run_the_more_its_mixture_is_tested(process, mixture, dimen
         for count in (4, 8):
             ways = loop._ways(gaussian_problem(dimension), states[:n], count, settings)
             some = min(expected, count)
-            assert ways == [worthy] * (count - some) + [way] * some
+            assert ways == [most_promising] * (count - some) + [way] * some
 
 
 def test_with_noise_most_evaluations_are_draws():
     settings = Settings.of({}, 2, noisy=True)
-    draws = [typical, typical, tempered, tempered]
-    assert loop._ways(noisy_gaussian_problem(2), [], 5, settings) == [scout, *draws]
+    draws = [mixture_draw, mixture_draw, flattened_draw, flattened_draw]
+    assert loop._ways(noisy_gaussian_problem(2), [], 5, settings) == [exploratory, *draws]
     assert loop._ways(noisy_gaussian_problem(2), [], 3, settings) == draws[1:]
 
 
 @pytest.mark.parametrize(("centre", "width"), [(2.5, 0.06), (1.4, 0.25)])
-def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, width):
+def test_a_component_where_nothing_was_evaluated_is_evaluated_and_left(centre, width):
     """Also a wide one, of which only the centre is known."""
 
     def cliff(x):
@@ -70,22 +76,22 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, w
     problem = Problem(
         log_density=cliff, plausible_lower_bounds=[-4, -4], plausible_upper_bounds=[4, 4]
     )
-    evaluated = iteration.Evaluated(Recorder(problem, 1, Journal()))
+    recorder = Recorder(problem, 1, Journal())
     rng = np.random.default_rng(0)
     for point in rng.uniform([-3, -3], [1.5, 3], (30, 2)):
-        evaluated.add(point)
+        recorder(point)
     map_ = space.unit_box(problem)
-    data = evaluated.seen_from(map_)
-    process = dense.fit(data, [dense.first_guess(data)], 50)
+    data = training_data(recorder, map_)
+    process = hyperparameter_fit.fit(data, [hyperparameter_fit.first_guess(data)], 50)
     centres = map_.forward(np.array([[0.0, 0.0], [centre, 0.0]]))
     sds = np.array([[0.06, 0.06], [width, width]])
-    blind = Mixture(np.array([0.7, 0.3]), centres, sds)
+    blind = DiagonalMixture(np.array([0.7, 0.3]), centres, sds)
     state = iteration.State(map_, process, mixture_fit.evaluated(process, blind, rng))
-    checked, calm = loop._checked(state, evaluated, Settings.of({}, 2), rng)
-    after = checked.fitted.mixture
-    assert calm
+    validated, passed = loop._validated(state, recorder, Settings.of({}, 2), rng)
+    after = validated.fitted.mixture
+    assert passed
     beyond = map_.inverse(after.means)[:, 0] > 2
-    assert min(evaluated.values) < -100
+    assert recorder.evaluations().values.min() < -100
     assert after.weights[beyond].sum() < 0.01
 
 

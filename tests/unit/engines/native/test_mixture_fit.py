@@ -5,7 +5,9 @@ import pytest
 
 from vbstack.engines.native import growth, mixture_fit
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
-from vbstack.gaussian_process.dense import Data, DenseProcess
+from vbstack.engines.native.training import shaped
+from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
 
 
 def _central_differences(x, function, step):
@@ -24,7 +26,7 @@ def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, pe
 
         def changed(v, name=name, shape=value.shape):
             parts = {n: getattr(mixture, n) for n in names} | {name: v.reshape(shape)}
-            return mixture_fit.objective(process, Mixture(**parts), points, penalty)[0]
+            return mixture_fit.objective(process, DiagonalMixture(**parts), points, penalty)[0]
 
         expected = _central_differences(value.ravel(), changed, 1e-3)
         np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-4)
@@ -42,10 +44,11 @@ def test_finer_fits_are_nearer_to_the_best_mixture():
     rng = np.random.default_rng(6)
     x = 1.3 * rng.standard_normal((150, 6))
     values = -0.5 * np.square(x).sum(axis=1)
-    process = Process.condition(
-        Data.of(x, values), np.r_[np.full(6, 2.0), 0.0, 0.0, np.zeros(6), np.zeros(6)]
+    hyperparameters = Hyperparameters(np.full(6, 2.0), 0.0, 0.0, np.zeros(6), np.zeros(6))
+    process = DenseProcess.condition(shaped(x, values), hyperparameters)
+    start = growth.split(
+        DiagonalMixture(np.ones(1), np.zeros((1, 6)), np.full((1, 6), 0.8)), 50, rng
     )
-    start = growth.split(Mixture(np.ones(1), np.zeros((1, 6)), np.full((1, 6), 0.8)), 50, rng)
     worth = {}
     for finer in (1, 8):
         fitted = mixture_fit.fit(process, start, rng, rounds=5, finer=finer)

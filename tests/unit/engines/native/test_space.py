@@ -6,8 +6,9 @@ import pytest
 from tests.small_problems import gaussian_problem
 from vbstack import Problem
 from vbstack.engines.native import space
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
+from vbstack.gaussian_process.kernel import kernel
 from vbstack.runs.pyvbmc_objects import read_transform
-from vbstack.gaussian_process import dense
 
 
 def test_the_unit_box_is_pyvbmcs():
@@ -41,7 +42,7 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
     np.testing.assert_allclose(covariance, covariance[0, 0] * np.eye(2), atol=1e-12)
     x = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_allclose(new.forward(old.inverse(x)), x @ step.T, atol=1e-12)
-    moved = space.moved(mixture, old, new)
+    moved = space.mixture_in_space(mixture, old, new)
     np.testing.assert_allclose(moved.moments()[0], mixture.moments()[0] @ step.T, atol=1e-12)
     mean, variances = mixture.moments()
     one = space.as_component(mean, variances, old, new)
@@ -55,15 +56,24 @@ def test_whitening_keeps_the_volume_and_the_moments(mixture):
 def test_hyperparameters_move_with_the_space(mixture):
     old = space.unit_box(gaussian_problem(2))
     new = space.whitened(old, mixture.moments()[1])
-    h = np.array([-1.0, 0.3, 1.2, -2.0, 0.1, -0.3, -0.5, 0.8])
-    moved = space.moved_hyperparameters(h, old, new)
+    h = Hyperparameters(
+        log_lengths=np.array([-1.0, 0.3]),
+        log_output=1.2,
+        height=-2.0,
+        centre=np.array([0.1, -0.3]),
+        log_widths=np.array([-0.5, 0.8]),
+    )
+    moved = space.hyperparameters_in_space(h, old, new)
     back = space.step_between(new, old)
     for axis in np.eye(2):  # along each new axis the kernel is the old one
         near, far = (axis[None] * t for t in (0.0, 0.4))
-        expected = dense.kernel_between(h, near @ back.T, far @ back.T)
-        np.testing.assert_allclose(dense.kernel_between(moved, near, far), expected)
-    centre = moved[4:6][None]
-    np.testing.assert_allclose(dense.mean_at(moved, centre), dense.mean_at(h, centre @ back.T))
+        expected = kernel(h, near @ back.T, far @ back.T)
+        np.testing.assert_allclose(kernel(moved, near, far), expected)
+        np.testing.assert_allclose(
+            moved.mean(moved.centre + far), h.mean((moved.centre + far) @ back.T)
+        )
+    centre = moved.centre[None]
+    np.testing.assert_allclose(moved.mean(centre), h.mean(centre @ back.T))
 
 
 def test_points_out_of_reach_are_moved_into_the_box(mixture):
