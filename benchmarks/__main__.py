@@ -57,6 +57,8 @@ COMMANDS = (
             "noisy runs that differ in where they evaluate: what they overrate", "6 min"),
     Command("enough-runs", "ablations.enough_runs",
             "whether diagnostics know when the runs are enough", "5 min"),
+    Command("gaussian-integrals", "ablations.gaussian_integrals",
+            "the kernel's integrals for full and for diagonal Gaussians: seconds", "seconds"),
     Command("doc-tables", "doc_tables",
             "fill the tables of README and docs from the stored results", "seconds"),
 )

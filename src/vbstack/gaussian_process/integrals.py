@@ -9,9 +9,9 @@ In kernel coordinates v = W x a Gaussian N(μ, F Fᵀ) has covariance S = WF(WF)
 The first functions take full matrices: components of one run seen from another run's space. The
 second take W = diag(1/ℓ) and diagonal Gaussians N(μ, diag σ²), as an engine has them in its own
 space. There 1 + S = diag(τ²/ℓ²) with τ² = ℓ² + σ², everything is a matrix product, and gradients
-are cheap: for fifty components and 150 points in six dimensions 13 times faster than the first
-(`python -m benchmarks gaussian-integrals`). The last ones are for one full covariance Σ in an
-engine's space, T = diag ℓ² + Σ.
+are cheap: with fifty components and 150 points in two to ten dimensions z takes a half to a seventh
+of the time of the first, κ a third to a seventeenth (`python -m benchmarks gaussian-integrals`).
+The last one is for a single full covariance Σ in an engine's space, T = diag ℓ² + Σ.
 """
 
 from __future__ import annotations

@@ -95,11 +95,12 @@ def test_diagonal_gradients_equal_finite_differences(hyperparameters, mixture):
     _, *bend_gradients = diagonal_expected_mean(h, means, sds)
 
     def kernel_sum(v):
-        changed = v.reshape(2, *means.shape)
-        return float((coefficients * diagonal_kernel_means(h, *changed, POINTS)[0]).sum())
+        new_means, new_sds = v.reshape(2, *means.shape)
+        return float((coefficients * diagonal_kernel_means(h, new_means, new_sds, POINTS)[0]).sum())
 
     def bend_sum(v):
-        return float(diagonal_expected_mean(h, *v.reshape(2, *means.shape))[0].sum())
+        new_means, new_sds = v.reshape(2, *means.shape)
+        return float(diagonal_expected_mean(h, new_means, new_sds)[0].sum())
 
     at = np.array([means, sds]).ravel()
     for total, gradients in ((kernel_sum, kernel_gradients), (bend_sum, bend_gradients)):

@@ -15,7 +15,7 @@ from tests.small_problems import (
     noisy_gaussian_problem,
 )
 from vbstack import Problem
-from vbstack.engines.native import iteration, loop, mixture_fit, space
+from vbstack.engines.native import change_of_space, iteration, loop, mixture_fit, space
 from vbstack.engines.native.acquisition import (
     exploratory,
     flattened_draw,
@@ -67,7 +67,7 @@ def test_with_noise_most_evaluations_are_draws():
 
 
 @pytest.mark.parametrize(("centre", "width"), [(2.5, 0.06), (1.4, 0.25)])
-def test_a_component_where_nothing_was_evaluated_is_evaluated_and_left(centre, width):
+def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, width):
     """Also a wide one, of which only the centre is known."""
 
     def cliff(x):
@@ -129,3 +129,25 @@ def test_evaluations_known_beforehand_count_towards_the_budget():
     run = run_native(gaussian_problem(), np.zeros(3), 5, recorder, {"max_fun_evals": 12})
     assert recorder.made == []
     np.testing.assert_array_equal(evaluations_of(run).x, points)
+
+
+def test_without_whitenings_the_space_is_never_changed(monkeypatch):
+    """Five correlated parameters, whose space is changed otherwise."""
+    precision = np.linalg.inv(0.9 + 0.1 * np.eye(5))
+    problem = Problem(
+        log_density=lambda x: -0.5 * float(x @ precision @ x),
+        plausible_lower_bounds=[-3] * 5,
+        plausible_upper_bounds=[3] * 5,
+    )
+    options = {"max_fun_evals": 80, "final_components": 2}
+    usual = native_run(problem, np.zeros(5), 1, options).transform
+    assert not np.allclose(usual.rotation, np.eye(5))
+
+    def refuse(*_):
+        pytest.fail("a change of space was tried")
+
+    for name in ("improved", "straightened", "whitened", "turned"):
+        monkeypatch.setattr(change_of_space, name, refuse)
+    kept = native_run(problem, np.zeros(5), 1, {**options, "whitenings": 0}).transform
+    np.testing.assert_array_equal(kept.rotation, np.eye(5))
+    np.testing.assert_array_equal(kept.scale, np.ones(5))
