@@ -83,15 +83,15 @@ def _mean_function(kind: MeanFunction, numbers: Array, d: int) -> tuple[float, A
 
 
 def as_surrogate(
-    samples: Hyperparameters, inputs: Array, values: Array, noise_variance: Array
+    h: Hyperparameters, inputs: Array, values: Array, noise_variance: Array
 ) -> Surrogate:
     """A process with one set of hyperparameters as the arrays that a run keeps."""
     return Surrogate(
         inputs=inputs,
         values=values,
         noise_variance=noise_variance[None],
-        log_lengths=samples.log_lengths[None],
-        log_output=np.array([samples.log_output]),
+        log_lengths=h.log_lengths[None],
+        log_output=np.array([h.log_output]),
         mean="negative_quadratic",
-        mean_parameters=np.r_[samples.height, samples.centre, samples.log_widths][None],
+        mean_parameters=np.r_[h.height, h.centre, h.log_widths][None],
     )

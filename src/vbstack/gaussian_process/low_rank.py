@@ -28,7 +28,6 @@ from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData
 
 Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 EXACT = 1e-12  # fraction of the noise variance at which a factor counts as complete
 _ROUNDING = 1e-13  # fraction of σ_f² below which a pivot would be rounding error

@@ -105,7 +105,7 @@ def test_stores_and_files_are_models_too(models, tmp_path):
     assert compare({"good": str(saved), "poor": directory}).warnings == ()
     save_runs(directory / "run-00002.npz", [models["poor"].runs[0]])
     (text,) = compare({"good": saved, "poor": directory}).warnings
-    assert "made of 2 runs, the store now holds 3" in text
+    assert "was made of other runs than the 3 that the store holds now" in text
 
 
 def test_mistakes_are_named(models, tmp_path):

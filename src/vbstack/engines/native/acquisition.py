@@ -43,7 +43,7 @@ Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log 
 
 CANDIDATES = 512
 _ROUNDS, _PERTURBATIONS = 3, 24
-_DRAWS, _TEMPERED_DRAWS = 64, 256  # of the mixture, of which one is chosen
+_DRAWS, _FLATTENED_DRAWS = 64, 256  # of the mixture, of which one is chosen
 _TEMPERATURE = 3.0
 _WIDER = 2.0  # than the mixture's components
 
@@ -175,7 +175,7 @@ def flattened_draw(
 ) -> Array:
     """A point (D,) drawn around the mixture with density ∝ s e^((f̄ + s)/T)."""
     wide = DiagonalMixture(mixture.weights, mixture.means, _WIDER * mixture.sds)
-    draws = within_reach(candidates.map_, wide.draws(_TEMPERED_DRAWS, rng))
+    draws = within_reach(candidates.map_, wide.draws(_FLATTENED_DRAWS, rng))
     mean, variance = process.predict(draws)
     sds = np.sqrt(variance)
     logs = np.log(sds) + (mean + sds) / _TEMPERATURE - wide.log_density(draws)

@@ -22,7 +22,7 @@ from vbstack.gaussian_process.quadrature import standard_deviations, variances
 
 _MORE = 10  # components that it may add where mass is lacking
 _SHARE = 0.1  # total weight of the runner-up fits, for the stack to choose from
-_KNOWN_WELL = 0.05  # sd in nats of a component's I_k
+_WELL_KNOWN = 0.05  # sd in nats of a component's I_k
 _FINER = 8  # times as many points for the entropy, in many dimensions
 
 
@@ -71,5 +71,5 @@ def _penalised(
 
 def _well_known(process: DenseProcess, mixture: DiagonalMixture) -> DiagonalMixture | None:
     """The part of the mixture that the surrogate knows well, if any."""
-    doubt = standard_deviations(process, mixture.means, mixture.sds) > _KNOWN_WELL
+    doubt = standard_deviations(process, mixture.means, mixture.sds) > _WELL_KNOWN
     return None if doubt.all() else growth.without(mixture, doubt)

@@ -123,7 +123,7 @@ def _explore(
         if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
             warming = False
         state = iteration.refitted(state, recorder, rng, warming, len(history))
-        due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < 1.0
+        due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < iteration.RELIABLE
         if not warming and due and whitenings < settings.whitenings:
             tried, before = len(history), state
             state = change_of_space.improved(state, recorder, rng)
