@@ -1,5 +1,6 @@
 """Launching real, short VBMC runs: reproducible everywhere, and nothing is lost or paid twice."""
 
+import fcntl
 import os
 import signal
 import time
@@ -24,9 +25,11 @@ def noisy_density(x, rng, log=None, die_at=None, pause_at=None, pause_while=None
     """
     time.sleep(pause)
     if log is not None:
-        with Path(log).open("a") as file:
+        with Path(log).open("a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # so that each number of calls is seen once
             file.write(f"{os.getpid()} {float(x[0])!r}\n")
-        calls = len(Path(log).read_text().splitlines())
+            file.seek(0)
+            calls = len(file.readlines())
         if calls == die_at:
             os.kill(os.getpid(), signal.SIGKILL)
         while pause_at is not None and calls >= pause_at and Path(pause_while).exists():
