@@ -1,10 +1,19 @@
-# Every target makes its own virtual environment; nothing else has to be installed.
+# Every target makes its own virtual environment and installs what it needs there; nothing else has to
+# be installed. PYTHON chooses the interpreter of a new environment.
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
 PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
+
+# The environment grows in stages: core is what `pip install vbstack` installs, every other stage adds
+# extras to it. The tests of the benchmarks need the extra `bench`; mypy reads the types of pytest.
+EXTRAS_test := test,bench
+EXTRAS_lint := test,lint
+EXTRAS_bench := bench
+EXTRAS_docs := docs
+EXTRAS_browser := test,browser
 
 .PHONY: help demo demo-pyvbmc test lint docs browser bench paper paper-smoke runs clean
 
@@ -19,9 +28,13 @@ help:
 	@echo "make paper  the paper's tables and figures from the archives (16 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.core: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[test,lint,bench]"
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.%: $(VENV)/.core
+	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[$(EXTRAS_$*)]"
 	touch $@
 
 $(PEERS)/.ready: pyproject.toml constraints.txt
@@ -30,26 +43,24 @@ $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt svbmc==0.1.2 -e .
 	touch $@
 
-demo: $(VENV)/.ready
+demo: $(VENV)/.core
 	$(VENV)/bin/python -m examples.demo
 
-demo-pyvbmc: $(VENV)/.ready
+demo-pyvbmc: $(VENV)/.core
 	$(VENV)/bin/python -m examples.demo pyvbmc
 
-test: $(VENV)/.ready
+test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n auto
 
-lint: $(VENV)/.ready
+lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 
-browser: $(VENV)/.ready
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[browser]"
+browser: $(VENV)/.browser
 	VBSTACK_REQUIRE_BROWSER=1 $(VENV)/bin/python -m pytest tests/browser
 
-docs: $(VENV)/.ready
-	$(VENV)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt -e ".[docs]"
+docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --strict --quiet
 
 bench: $(PEERS)/.ready
@@ -58,13 +69,13 @@ bench: $(PEERS)/.ready
 	$(PEERS)/bin/python -m benchmarks.profile_stacking
 	$(PEERS)/bin/python -m benchmarks.race_end_to_end
 
-paper: $(VENV)/.ready
+paper: $(VENV)/.bench
 	$(VENV)/bin/python -m benchmarks paper
 
-paper-smoke: $(VENV)/.ready
+paper-smoke: $(VENV)/.test
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
 
-runs: $(VENV)/.ready
+runs: $(VENV)/.bench
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 60 --problem gmm --problem ring --problem unequal
 	$(VENV)/bin/python -m benchmarks.make_runs --runs 40 --problem gmm_noisy --problem ring_noisy \
 		--problem multisensory --problem neuronal
