@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 PEERS := .venv-peers
+LOWEST := .venv-lowest
 PIP_FLAGS := --quiet --disable-pip-version-check
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -15,12 +16,14 @@ EXTRAS_bench := bench
 EXTRAS_docs := docs
 EXTRAS_browser := test,browser
 
-.PHONY: help demo demo-pyvbmc test lint docs browser bench paper paper-smoke runs clean
+.PHONY: help demo demo-pyvbmc test test-lowest lint docs browser bench paper \
+	paper-smoke runs clean
 
 help:
 	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
 	@echo "make demo-pyvbmc  the same with pyvbmc as the engine (minutes)"
 	@echo "make test   run the tests"
+	@echo "make test-lowest  most tests with the lowest versions that pyproject.toml allows"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
@@ -43,6 +46,12 @@ $(PEERS)/.ready: pyproject.toml constraints.txt
 	$(PEERS)/bin/python -m pip install $(PIP_FLAGS) -c constraints.txt svbmc==0.1.2 -e .
 	touch $@
 
+$(LOWEST)/.ready: pyproject.toml constraints-lowest.txt
+	rm -rf $(LOWEST)
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install $(PIP_FLAGS) -c constraints-lowest.txt -e ".[test]"
+	touch $@
+
 demo: $(VENV)/.core
 	$(VENV)/bin/python -m examples.demo
 
@@ -51,6 +60,10 @@ demo-pyvbmc: $(VENV)/.core
 
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n auto
+
+test-lowest: $(LOWEST)/.ready
+	$(LOWEST)/bin/python -m pytest -n auto tests/unit tests/system/test_launch.py tests/system/test_cli.py
+	$(LOWEST)/bin/vbstack fit --help > /dev/null
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
@@ -86,4 +99,4 @@ runs: $(VENV)/.bench
 		--problem vee --problem crescent --problem lognormal --problem contaminated --problem split
 
 clean:
-	rm -rf $(VENV) $(PEERS) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
