@@ -16,14 +16,16 @@ EXTRAS_bench := bench
 EXTRAS_docs := docs
 EXTRAS_browser := test,browser
 
-.PHONY: help demo demo-pyvbmc test test-lowest lint docs browser bench paper \
+.PHONY: help demo demo-pyvbmc test test-fast test-lowest coverage lint docs browser bench paper \
 	paper-smoke runs clean
 
 help:
 	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
 	@echo "make demo-pyvbmc  the same with pyvbmc as the engine (minutes)"
 	@echo "make test   run the tests"
+	@echo "make test-fast  the tests without those marked slow"
 	@echo "make test-lowest  most tests with the lowest versions that pyproject.toml allows"
+	@echo "make coverage  run the tests and count the lines of src that they execute (95 % demanded)"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation: open site/index.html (its search needs a server)"
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
@@ -61,9 +63,17 @@ demo-pyvbmc: $(VENV)/.core
 test: $(VENV)/.test
 	$(VENV)/bin/python -m pytest -n auto
 
+test-fast: $(VENV)/.test
+	$(VENV)/bin/python -m pytest -n auto -m "not slow"
+
 test-lowest: $(LOWEST)/.ready
 	$(LOWEST)/bin/python -m pytest -n auto tests/unit tests/system/test_launch.py tests/system/test_cli.py
 	$(LOWEST)/bin/vbstack fit --help > /dev/null
+
+# Processes that the tests kill leave files behind, which must not count the next time.
+coverage: $(VENV)/.test $(VENV)/.browser
+	$(VENV)/bin/coverage erase
+	$(VENV)/bin/python -m pytest -n auto --cov --cov-fail-under=95
 
 lint: $(VENV)/.lint
 	$(VENV)/bin/ruff check .
@@ -99,4 +109,4 @@ runs: $(VENV)/.bench
 		--problem vee --problem crescent --problem lognormal --problem contaminated --problem split
 
 clean:
-	rm -rf $(VENV) $(PEERS) $(LOWEST) site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) site .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
