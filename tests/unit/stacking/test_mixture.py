@@ -61,7 +61,7 @@ def test_runs_with_different_links_are_evaluated_in_the_original_space():
 
 def test_blocks_hold_the_densities_relative_to_the_reference():
     """Each draw is recovered from its own z, and every density compared with SciPy's."""
-    mixture, log_joint = random_mixture(1, 3)
+    mixture, _ = random_mixture(1, 3)
     counts = np.full(mixture.size, 16)
     points = []
     place = mixture.points
@@ -130,7 +130,7 @@ def test_narrow_component_inside_a_wide_block_is_evaluated_in_double_precision()
 
 
 def test_sample_has_the_mixture_moments():
-    mixture, log_joint = random_mixture(3, 2)
+    mixture, _ = random_mixture(3, 2)
     x = mixture.sample(mixture.naive_weights, 100_000, np.random.default_rng(0))
     mean = mixture.naive_weights @ mixture.centres
     np.testing.assert_allclose(x.mean(axis=0), mean, atol=4 * x.std() / np.sqrt(1e5))
