@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
 
 
 def checked_word(setting: str, value: Any, kind: Any) -> Any:

@@ -16,8 +16,8 @@ from math import ceil, inf, sqrt
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.assembly import stack
 from vbstack.modes import WeightsKind
 from vbstack.posterior import StackedPosterior
@@ -25,8 +25,6 @@ from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.screening import Screen, screen
-
-Array = NDArray[np.float64]
 
 _WEIGHTS: dict[str, WeightsKind] = {"all-weights": "all", "posterior-only": "runs", "ns": "naive"}
 _METHODS = {"capped_components": "capped_I_median", "capped_runs": "capped_E_median"}

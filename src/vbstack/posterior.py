@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
+from vbstack.arrays import Array, Index
 from vbstack.modes import WeightsKind
 from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
@@ -25,8 +26,6 @@ from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.weights import WeightSolution
 
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 Seed = int | np.random.Generator | None
 
 

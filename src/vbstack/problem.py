@@ -10,11 +10,10 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vbstack.arrays import Array
 from vbstack.checks import checked_names
-
-Array = NDArray[np.float64]
 
 
 class EvaluationError(RuntimeError):

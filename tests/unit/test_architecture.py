@@ -14,18 +14,19 @@ import vbstack
 
 SOURCE = Path(vbstack.__file__).parent
 
-RECORDS = {"checks", "modes", "problem", "runs"}
+RECORDS = {"arrays", "checks", "modes", "problem", "runs"}
 STACKING = {*RECORDS, "stacking", "posterior", "assembly"}
 EVERYTHING = {
     *(*STACKING, "numerics", "gaussian_process", "engines", "launching", "analysis", "output"),
     *("plots", "fitting", "compat", "cli"),
 }
 MAY_KNOW: dict[str, set[str]] = {
+    "arrays": set(),
     "modes": set(),
-    "checks": set(),
-    "numerics": set(),
-    "problem": {"checks"},
-    "runs": {"checks", "modes", "problem"},
+    "checks": {"arrays"},
+    "numerics": {"arrays"},
+    "problem": {"arrays", "checks"},
+    "runs": {"arrays", "checks", "modes", "problem"},
     "gaussian_process": {*RECORDS, "numerics"},
     "engines": {*RECORDS, "numerics", "gaussian_process"},
     "launching": {*RECORDS, "engines"},

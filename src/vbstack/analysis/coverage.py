@@ -10,15 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array, Index
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.weights import FreeWeights
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 COVERS = 0.05  # of the stack's density
 

@@ -10,17 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbstack.analysis.coverage import Coverage, coverage
 from vbstack.analysis.subsets import LearningCurve, Subsets, learning_curve, leave_one_out_gains
+from vbstack.arrays import Array
 from vbstack.posterior import StackedPosterior
 from vbstack.stacking.elbo import perplexity
 from vbstack.stacking.sample_problem import SampleProblem
 from vbstack.stacking.weights import CERTIFIED
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks enough-runs`
 FEWEST = 8  # runs; the same

@@ -18,16 +18,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri, softmax
 from scipy.stats import qmc
 
 from vbstack.analysis.comparison import ComparedModel, Comparison
+from vbstack.arrays import Array
 from vbstack.assembly import posterior_of
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.store import RunStore
 
-Array = NDArray[np.float64]
 Source = StackedPosterior | RunStore | str | os.PathLike[str]
 
 # A stack of forty exact runs ended this many nats above the true log evidence, one of ten half as

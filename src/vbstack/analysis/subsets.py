@@ -14,17 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vbstack.arrays import Array, Index
 from vbstack.modes import Estimate, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import maximise
 from vbstack.stacking.weights import FreeWeights
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _DRAWS = 4000  # of A, and of B
 _GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks choices`)

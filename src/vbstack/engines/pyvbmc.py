@@ -9,17 +9,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from vbstack.arrays import Array
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.pyvbmc_objects import read_posterior
 from vbstack.runs.run import Run
 from vbstack.runs.versions import PYVBMC_PACKAGES, recorded_versions
-
-Array = NDArray[np.float64]
 
 OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
 

@@ -14,16 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.checks import checked_word
 from vbstack.modes import OnError
 from vbstack.problem import Evaluation, EvaluationError, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.journal import Journal
 from vbstack.runs.run import Run
-
-Array = NDArray[np.float64]
 
 _RETRIES = 3
 _MOST_FLOORED = 0.2  # share of floored evaluations above which a run fails

@@ -12,12 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.kernel import kernel
 from vbstack.gaussian_process.likelihood import LOG_2PI, factorised, log_likelihood
 from vbstack.gaussian_process.training_data import TrainingData
-
-Array = NDArray[np.float64]
 
 JITTER = 1e-4  # variance added to every value
 

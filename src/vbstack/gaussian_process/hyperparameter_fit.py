@@ -11,17 +11,15 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.kernel import kernel
 from vbstack.gaussian_process.likelihood import factorised, log_likelihood
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.numerics.lbfgs import climb
-
-Array = NDArray[np.float64]
 
 _TOLERANCE = 2e-5  # of the log posterior: the next evaluations change it by more
 _DEGREES = 3.0  # of the Student-t priors

@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.modes import MeanFunction
 from vbstack.runs.surrogate import Surrogate
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,10 @@ The last one is for a single full covariance Î£ in an engine's space, T = diag â
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.prior import Prior
-
-Array = NDArray[np.float64]
 
 _CHUNK_VALUES = 2_000_000  # values of one temporary array: 16 MB
 

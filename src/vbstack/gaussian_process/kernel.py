@@ -6,11 +6,9 @@ A run's own kernel has W = diag(1/ℓ); after an affine map to another space W i
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
-
-Array = NDArray[np.float64]
 
 
 def squared_exponential(v: Array, others: Array, variance: float) -> Array:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
 
 LOG_2PI = float(np.log(2 * np.pi))
 

@@ -18,16 +18,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.integrals import expected_mean, kernel_means, kernel_pairs
 from vbstack.gaussian_process.kernel import squared_exponential
 from vbstack.gaussian_process.likelihood import factorised, log_likelihood
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData
-
-Array = NDArray[np.float64]
 
 EXACT = 1e-12  # fraction of the noise variance at which a factor counts as complete
 _ROUNDING = 1e-13  # fraction of σ_f² below which a pivot would be rounding error

@@ -10,13 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.kernel import squared_exponential
 from vbstack.runs.transform import Transform
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

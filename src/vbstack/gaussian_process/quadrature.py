@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack, solve_triangular
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.integrals import (
     diagonal_expected_mean,
@@ -22,8 +22,6 @@ from vbstack.gaussian_process.integrals import (
     diagonal_kernel_self_pairs,
     one_kernel_mean,
 )
-
-Array = NDArray[np.float64]
 
 
 def expected_log_joints(

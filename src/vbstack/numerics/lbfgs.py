@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
+
 Memory = deque[tuple[Array, Array]]  # (change of the point, minus the change of the slope)
 
 _SUFFICIENT = 1e-4  # share of the promised rise that a step must bring (Armijo)

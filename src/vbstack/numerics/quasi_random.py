@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
 
 
 def shifted_normals(net: Array, shifts: Array, least: float) -> Array:

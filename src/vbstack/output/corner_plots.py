@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from vbstack.arrays import Array
 from vbstack.output.figure_style import (
     BLUE,
     GREEN,
@@ -25,8 +26,6 @@ from vbstack.output.figure_style import (
 )
 from vbstack.posterior import StackedPosterior
 from vbstack.stacking.mixture import Mixture
-
-Array = NDArray[np.float64]
 
 _OVERLAYS = (RED, GREEN, PURPLE, ORANGE)
 _LEVELS = (0.393, 0.865)  # mass within one and two standard deviations of a Gaussian in 2-D

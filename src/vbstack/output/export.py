@@ -17,11 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.posterior import GaussianMixture, Seed, StackedPosterior
 from vbstack.runs.atomic import replacing
 from vbstack.runs.transform import UNBOUNDED
-
-Array = NDArray[np.float64]
 
 _ARVIZ_DIMENSIONS = ("chain", "draw")
 _CSV_COLUMNS = ("log_density", "run", "component")

@@ -14,9 +14,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
+
 Units = Mapping[str, str] | None
 
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (

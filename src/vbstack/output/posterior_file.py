@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.files import FileError, pack_runs, read_file, unpack_runs, write_file
 from vbstack.runs.run import Run
@@ -19,8 +20,6 @@ from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.screening import Dropped, Screen
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.weights import WeightSolution
-
-Array = NDArray[np.float64]
 
 
 def save(

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.checks import checked
 from vbstack.problem import Evaluation
 from vbstack.runs.transform import Link, Transform
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import qmc
 
+from vbstack.arrays import Array
 from vbstack.checks import checked_word
 from vbstack.modes import EngineName, OnError, StartsKind
 
-Array = NDArray[np.float64]
 Points = tuple[tuple[float, ...], ...]
 
 FORMAT, SCHEMA = "vbstack store", 1

@@ -7,14 +7,12 @@ from hashlib import sha256
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.checks import checked, checked_names
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Transform
-
-Array = NDArray[np.float64]
 
 WEIGHT_TOLERANCE = 1e-6
 NOISY_ELBO_SD = 0.1  # of runs that did not record their noise: exact ones end well below

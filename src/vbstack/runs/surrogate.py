@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.checks import checked
 from vbstack.modes import MeanFunction
-
-Array = NDArray[np.float64]
 
 MEAN_SIZES = {"zero": (0, 0), "constant": (1, 0), "negative_quadratic": (1, 2)}  # p + q D numbers
 

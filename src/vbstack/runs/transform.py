@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtr, ndtri
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
 
 UNBOUNDED, LOGIT, PROBIT, STUDENT4 = 0, 3, 12, 13  # pyvbmc's numbers for the same maps
 _NAMES = {UNBOUNDED: "unbounded", LOGIT: "logit", PROBIT: "probit", STUDENT4: "student4"}

@@ -9,15 +9,13 @@ x_js of each component j, m_j the mean of log q_w over them:
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.stacking.elbo import fresh_elbos
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample
 from vbstack.stacking.solver import maximise
 from vbstack.stacking.weights import FreeWeights, WeightSolution, bracket, first_draws
-
-Array = NDArray[np.float64]
 
 LEARNING_RATE, DRAWS, MAX_STEPS, PATIENCE = 0.1, 20, 500, 5  # the paper's and its software's
 STOPPED = "adam: no improvement in five steps"

@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from vbstack.arrays import Array, Index
 from vbstack.numerics.quasi_random import shifted_normals
 from vbstack.stacking.mixture import Mixture
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _BLOCK_ROWS = 1024  # draws evaluated together; 512 to 2048 were equally fast
 _CANCELLATION = 1e-3  # largest rounding error allowed in a log density

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.stacking.draws import draw
 from vbstack.stacking.mixture import Mixture
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -24,15 +24,13 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.modes import Estimate
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
 from vbstack.stacking.weights import WeightSolution
-
-Array = NDArray[np.float64]
 
 CORRECTION_DRAWS = 4096
 SELECTION_SHARE = 0.25

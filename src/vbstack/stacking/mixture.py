@@ -25,14 +25,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from vbstack.arrays import Array, Index
 from vbstack.runs.run import Run
 from vbstack.runs.transform import Link
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _CHUNK_VALUES = 4_000_000  # values of one temporary array: 32 MB

@@ -10,12 +10,10 @@ narrow components need a quarter of the nodes that wide ones do, and a tenth of 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.runs.transform import Link
 from vbstack.stacking.mixture import Mixture
-
-Array = NDArray[np.float64]
 
 _NARROW = 1.5  # sd in link space up to which the coarse rule serves
 _COARSE, _FINE = np.linspace(-6, 6, 25), np.linspace(-7, 7, 85)

@@ -26,14 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.hyperparameters import hyperparameters_of
 from vbstack.gaussian_process.low_rank import LowRankProcess, condition, dense_log_likelihood
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData, joined
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture, own_log_joints
-
-Array = NDArray[np.float64]
 
 DEPTH = 10.0  # nats per dimension below the top, beyond which evaluations are left out
 EDGE_SDS = 4.0  # noise standard deviations by which a value may be on the wrong side of that

@@ -29,11 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from vbstack.arrays import Array, Index
 from vbstack.stacking.draws import NEGLIGIBLE, draw
 from vbstack.stacking.mixture import Mixture
-
-Array = NDArray[np.float64]
-Index = NDArray[np.int64]
 
 _TINY = 1e-37  # below the smallest density that single precision holds
 

@@ -26,13 +26,11 @@ from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from vbstack.arrays import Array
 from vbstack.numerics.lbfgs import Memory, remember, two_loop
 from vbstack.stacking.sample_problem import SampleProblem
-
-Array = NDArray[np.float64]
 
 _MEMORY = 10  # curvature pairs; 25 took as many gradients
 _BUNDLE = 16  # gradients that the bound averages; 25 give the same bound in twice the time

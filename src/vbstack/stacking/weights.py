@@ -22,17 +22,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
+from vbstack.arrays import Array
 from vbstack.checks import checked_word
 from vbstack.modes import SolverName, WeightsKind
 from vbstack.stacking.elbo import FreshElbos, fresh_elbos, perplexity
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import SampleOptimum, maximise
-
-Array = NDArray[np.float64]
 
 CERTIFIED = "certified"
 DRAWS_EXHAUSTED = "not certified to the tolerance: max_draws reached, the gap is what it is"

@@ -28,8 +28,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.space import within_reach
@@ -37,7 +37,6 @@ from vbstack.gaussian_process.dense import JITTER, DenseProcess
 from vbstack.gaussian_process.kernel import kernel
 from vbstack.runs.transform import Transform
 
-Array = NDArray[np.float64]
 Way = Callable[["Candidates", DenseProcess, DiagonalMixture, np.random.Generator], Array]
 Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log q (m,), the ELBO
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.likelihood import LOG_2PI
 from vbstack.gaussian_process.quadrature import gaussian_expectations
-
-Array = NDArray[np.float64]
 
 _STEPS = 20
 _TOLERANCE = 1e-4  # nats

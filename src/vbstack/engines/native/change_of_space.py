@@ -9,7 +9,6 @@ a bend of one parameter by another is simplest along the parameters' own.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbstack.engines.native import common_axes, iteration, space
 from vbstack.engines.native.best_gaussian import best_gaussian
@@ -23,8 +22,6 @@ from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.quadrature import expected_curvatures
 from vbstack.runs.transform import Transform
-
-Array = NDArray[np.float64]
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _LIKELIHOOD_GAIN = 2.0  # nats that the likelihood, or the predictive density, must gain

@@ -14,9 +14,8 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from vbstack.arrays import Array
 
 _ANGLES = np.linspace(0.0, 0.5 * np.pi, 90, endpoint=False)
 _SWEEPS = 10

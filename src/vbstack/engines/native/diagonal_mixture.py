@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.gaussian_process.likelihood import LOG_2PI
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

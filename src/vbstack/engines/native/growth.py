@@ -7,13 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
 from vbstack.engines.native.mixture_fit import Fitted, normal_points
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.likelihood import LOG_2PI
 from vbstack.gaussian_process.quadrature import expected_log_joints, standard_deviations
-
-Array = NDArray[np.float64]
 
 _CANDIDATES = 512  # for components where mass is lacking
 _OUTWARD = 2.0  # scales from the mixture's components

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vbstack.engines.native import growth, mixture_fit
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
@@ -18,8 +17,6 @@ from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
-
-Array = NDArray[np.float64]
 
 ROUNDS = 5  # short fits of the mixture per iteration
 _MOST = 50  # components before the last fit

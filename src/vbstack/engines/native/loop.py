@@ -19,9 +19,9 @@ from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from vbstack.arrays import Array
 from vbstack.engines.native import change_of_space, final_fit, iteration, space
 from vbstack.engines.native.acquisition import (
     Candidates,
@@ -44,8 +44,6 @@ from vbstack.gaussian_process.quadrature import (
 from vbstack.problem import Problem
 from vbstack.runs.run import Run
 from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
-
-Array = NDArray[np.float64]
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at another space
 _CALM = 2  # more exploratory evaluations for every calm iteration

@@ -19,16 +19,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import qmc
 
+from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.quadrature import covariance, expected_log_joints, variances
 from vbstack.numerics.lbfgs import Memory, climb
 from vbstack.numerics.quasi_random import shifted_normals
-
-Array = NDArray[np.float64]
 
 _LARGEST_STEP = 8.0  # of a log weight
 _SHORT = 3  # iterations of a fit with the same points

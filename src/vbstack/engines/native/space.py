@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.problem import Problem
 from vbstack.runs.transform import PROBIT, UNBOUNDED, Link, Transform
-
-Array = NDArray[np.float64]
 
 _REACH = 2.5  # half the width of the box that is searched, in widths of the plausible box
 _SMALLEST = 1e-3  # a parameter's plausible box is kept this share of its range away from a bound

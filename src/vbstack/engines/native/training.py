@@ -7,14 +7,12 @@ down there, and all that matters is that it is low.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from vbstack.arrays import Array
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process.dense import JITTER
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
-
-Array = NDArray[np.float64]
 
 _DEPTH = 20.0  # nats per dimension below the best, beyond which values are compressed
 _SHAPING_DEPTH = 10.0  # nats per dimension below the best, beyond which values get extra noise
