@@ -9,6 +9,7 @@ import numpy as np
 
 from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
+from vbstack.runs.files import FileError
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore
 from vbstack.stacking.adam import optimise_adam
@@ -129,12 +130,15 @@ def posterior_of(store: RunStore) -> tuple[StackedPosterior, str]:
     path = store.directory / "posterior.npz"
     if not path.exists():
         return stack(runs), ""
-    saved = StackedPosterior.load(path)
+    try:
+        saved = StackedPosterior.load(path)
+    except FileError as error:
+        return stack(runs), f"{error}; the runs were stacked again"
     if is_current(saved, runs):
         return saved, ""
     return stacked(runs, saved.settings), (
         f"{path} was made of other runs than the {len(runs)} that the store holds now; these were "
-        f"stacked again. To keep the result: vbstack stack {store.directory}"
+        "stacked again, with its settings"
     )
 
 

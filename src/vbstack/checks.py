@@ -17,6 +17,17 @@ def checked_word(setting: str, value: Any, kind: Any) -> Any:
     return value
 
 
+def checked_whole(setting: str, value: Any, least: int) -> int:
+    """A whole number of at least `least` as an int, whatever type it had."""
+    try:
+        whole = int(value)
+    except (TypeError, ValueError, OverflowError):
+        whole = None
+    if whole is None or isinstance(value, (bool, str)) or whole != value or whole < least:
+        raise ValueError(f"{setting}={value!r} must be a whole number, {least} or more")
+    return whole
+
+
 def checked(
     owner: str, name: str, value: object, shape: tuple[int, ...], *, finite: bool = True
 ) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 
 from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
 from vbstack.assembly import stack, stacked
+from vbstack.checks import checked_whole
 from vbstack.launching.launcher import launch
 from vbstack.launching.progress import Reporter
 from vbstack.modes import EngineChoice
@@ -41,7 +42,7 @@ def fit(
     ----------
     n_runs : int or "auto"
         "auto" launches eight runs, then more in waves of two, until nothing rests on a single run
-        (see `diagnostics.enough_runs`), or there are `max_runs`.
+        (see `enough_runs` in `analysis.diagnosis`), or there are `max_runs`.
     gain_tolerance : float
         For "auto": nats, and share of posterior mass, that one run alone may be responsible for.
     store : RunStore or path, optional
@@ -54,13 +55,17 @@ def fit(
     """
     given = {name: settings.pop(name) for name in _STACK_SETTINGS & set(settings)}
     stacking = StackSettings(**{name: value for name, value in given.items() if value is not None})
-    if not isinstance(n_runs, int) and n_runs != "auto":
+    if not isinstance(n_runs, str):
+        n_runs = checked_whole("n_runs", n_runs, 1)
+    elif n_runs != "auto":
         raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
     reporter = Reporter(silent=not settings.get("progress", True))
     if store is None:
         store = tempfile.mkdtemp(prefix="vbstack-")
         reporter.say(f"the runs are kept in {store}")
-    settings |= {"store": store, "engine": engine, "announce": StackSoFar()}
+    settings |= {"store": store, "engine": engine}
+    if not reporter.silent:
+        settings.setdefault("announce", StackSoFar())
     if isinstance(n_runs, int):
         return stacked(launch(problem, n_runs, **settings), stacking)
     count = min(FEWEST, max_runs)

@@ -8,7 +8,6 @@ EngineName = Literal["pyvbmc", "native"]
 EngineChoice = Literal["auto", "pyvbmc", "native"]
 StartsKind = Literal["uniform", "sobol"]
 OnError = Literal["fail_run", "retry", "floor"]
-ExecutorName = Literal["local", "here"]
 
 WeightsKind = Literal["all", "runs", "naive"]
 EvaluationsUsed = Literal["auto", "own", "pooled"]

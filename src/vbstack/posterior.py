@@ -17,8 +17,9 @@ from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from vbstack.arrays import Array, Index
+from vbstack.checks import checked
 from vbstack.modes import WeightsKind
-from vbstack.runs.run import Run
+from vbstack.runs.run import WEIGHT_TOLERANCE, Run
 from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.moments import mixture_moments
@@ -73,7 +74,7 @@ class StackedPosterior:
     evidence : Evidence
         Estimates of the log evidence.
     link_log_joint : (K,)
-        The expected log-joints, in link space, that the weights were chosen by.
+        The expected log-joints, in link space, that the weights rest on: own or pooled.
     sources : tuple of str
         The digest of every run given to `stack`, in order; empty where it is not known (a dropped
         run in a file of version 0.1.0).
@@ -90,6 +91,18 @@ class StackedPosterior:
     link_log_joint: Array
     sources: tuple[str, ...]
     mixture: Mixture = field(repr=False)
+
+    def __post_init__(self) -> None:
+        size, given = self.mixture.size, len(self.kept) + len(self.dropped)
+        checked("posterior", "weights", self.solution.weights, (size,))
+        checked("posterior", "link_log_joint", self.link_log_joint, (size,))
+        if np.any(self.weights < 0) or abs(self.weights.sum() - 1) > WEIGHT_TOLERANCE:
+            raise ValueError("posterior: weights must be non-negative and sum to one")
+        if len(self.kept) != len(self.runs) or len(self.sources) != given:
+            raise ValueError(
+                f"posterior: {len(self.runs)} runs, {len(self.kept)} places of them and "
+                f"{len(self.sources)} digests for {given} runs given do not fit together"
+            )
 
     @property
     def dimension(self) -> int:

@@ -158,6 +158,11 @@ class Problem:
         return len(self.names)
 
     @property
+    def prior(self) -> Any:
+        """Another name for `log_prior`."""
+        return self.log_prior
+
+    @property
     def takes_rng(self) -> bool:
         """Whether `log_density` has a parameter called `rng`."""
         try:

@@ -2,12 +2,22 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.archived_runs import archive
 from tests.synthetic import random_run
-from vbstack import Problem, RunStore, StackSettings, stack
+from vbstack import (
+    Problem,
+    RunStore,
+    Screen,
+    StackedPosterior,
+    StackSettings,
+    load_runs,
+    stack,
+)
 from vbstack.assembly import is_current, numbered, posterior_of, stacked
 
 
@@ -49,9 +59,24 @@ def test_a_saved_posterior_of_other_runs_is_not_used(store, change):
         store.save(3, random_run(np.random.default_rng(9), 2, converged=False))
     posterior, line = posterior_of(store)
     assert "was made of other runs" in line
-    assert "vbstack stack" in line
     assert posterior.settings == saved.settings  # they are stacked again as they were
     assert is_current(posterior, list(store.runs().values()))
+
+
+def test_a_damaged_posterior_is_passed_over_with_a_word(store):
+    (store.directory / "posterior.npz").write_bytes(b"x" * 100)
+    posterior, line = posterior_of(store)
+    assert "posterior.npz" in line
+    assert "stacked again" in line
+    assert len(posterior.runs) == 2
+
+
+def test_a_posterior_is_current_after_many_ways_through_files(store):
+    """Weights are normalised again whenever a run is read; that is no other run."""
+    runs = load_runs(archive("ring"))[:10]
+    for index, run in enumerate(runs, start=10):
+        store.save(index, run)
+        assert store.runs()[index].digest == run.digest
 
 
 def test_runs_are_called_by_their_numbers_in_the_store(store):
@@ -71,11 +96,28 @@ def test_stacking_again_with_the_recorded_settings_gives_the_same_posterior(stor
 @pytest.mark.parametrize(
     ("name", "value"),
     [("weights", "some"), ("evaluations", "none"), ("solver", "sgd"), ("tolerance", -1.0),
-     ("max_draws", 2), ("final_draws", 2)],
+     ("max_draws", 2), ("final_draws", 10.5), ("seed", -1), ("seed", "x"), ("seed", None)],
 )  # fmt: skip
 def test_settings_are_judged_when_they_are_made(name, value):
     with pytest.raises(ValueError, match=f"{name}={value!r}"):
         StackSettings(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_variance", -1.0), ("max_variance", float("nan")), ("min_runs", -3)]
+)
+def test_a_screen_that_cannot_be_is_refused(name, value):
+    with pytest.raises(ValueError, match=f"screen: {name}={value!r}"):
+        Screen(**{name: value})
+
+
+def test_settings_of_numpy_numbers_can_be_saved(store):
+    runs = list(store.runs().values())
+    screen = Screen(min_runs=np.int64(2), max_variance=np.inf)  # type: ignore[arg-type]
+    settings: Any = {"seed": np.int64(3), "max_draws": np.int64(64), "tolerance": np.float32(0.05)}
+    saved = stack(runs, screen=screen, **settings)
+    again = StackedPosterior.load(saved.save(store.directory / "posterior.npz"))
+    assert again.settings == saved.settings
 
 
 def test_a_screen_that_is_none_is_refused():

@@ -279,7 +279,7 @@ def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None)
         yield f"the weights are {posterior.solution.status} ({posterior.solution.gap:.3f} nats)."
     if posterior.evidence.noisy and posterior.evidence.selection is not None:
         yield (
-            "the log density is noisy: the weights were chosen by the evaluations of all runs "
+            "the log density is noisy: the weights rest on the evaluations of all runs "
             f"together, and {posterior.evidence.selection:.3f} nats that they still gained from "
             "noise were taken off."
         )

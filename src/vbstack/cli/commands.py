@@ -21,6 +21,7 @@ from rich.console import Console
 
 from vbstack.analysis.model_comparison import compare as compare_models
 from vbstack.assembly import stack as stack_runs
+from vbstack.checks import checked_word
 from vbstack.cli.arguments import (
     given_starts,
     load_problem,
@@ -50,10 +51,11 @@ Options = Annotated[
     list[str] | None,
     typer.Option("--option", help="an option of the engine, name=value; repeatable"),
 ]
-Engine = Annotated[EngineChoice, typer.Option(help="what makes a run")]
-Evaluations = Annotated[EvaluationsUsed, typer.Option(help="what components are scored with")]
+Engine = Annotated[str, typer.Option(help="auto, pyvbmc or native")]
+ScoredWith = Annotated[str, typer.Option(help="components are scored with: auto, own or pooled")]
 WhenFailing = Annotated[
-    OnError | None, typer.Option("--on-error", help="when the log density fails; fail_run if new")
+    str | None,
+    typer.Option("--on-error", help="fail_run, retry or floor; fail_run in a new store"),
 ]
 Starts = Annotated[
     str | None,
@@ -94,7 +96,7 @@ def fit(
     workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
     starts: Starts = None,
-    evaluations: Evaluations = "auto",
+    evaluations: ScoredWith = "auto",
     engine: Engine = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
@@ -114,10 +116,10 @@ def fit(
         executor=executor,
         starts=given_starts(starts),
         evaluations=evaluations,
-        engine=engine,
+        engine=checked_word("--engine", engine, EngineChoice),
         timeout=timeout,
         run_timeout=run_timeout,
-        on_error=on_error,
+        on_error=None if on_error is None else checked_word("--on-error", on_error, OnError),
         options=parsed_options(option) or None,
         progress=not quiet,
     )
@@ -138,13 +140,19 @@ def run(
     option: Options = None,
 ) -> None:
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
-    target, store = load_problem(problem), RunStore(out)
+    inferred, store = load_problem(problem), RunStore(out)
     if seed is None and not store.exists():
         seed = 0
     points, options = given_starts(starts), parsed_options(option) or None
     count = index + 1 if points is None or isinstance(points, str) else len(points)
-    plan = planned(target, store, count, seed, points, engine, options, on_error)
-    outcome = perform(target, Task(str(out.resolve()), index, plan))
+    if not 0 <= index < count:
+        raise ValueError(f"--index {index} is not a run of a plan with {count} starting points")
+    kind = checked_word("--engine", engine, EngineChoice)
+    failing = None if on_error is None else checked_word("--on-error", on_error, OnError)
+    plan = planned(inferred, store, count, seed, points, kind, options, failing)
+    plan.start(index)  # an error if the plan has no starting point for this run
+    store.record(plan)
+    outcome = perform(inferred, Task(str(out.resolve()), index, plan))
     if outcome.status != "finished":
         _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
     print(f"run {index} finished in {out}")
@@ -153,12 +161,12 @@ def run(
 @command
 def stack(
     directory: Directory,
-    weights: Annotated[WeightsKind, typer.Option(help="which weights are free")] = "all",
-    evaluations: Evaluations = "auto",
+    weights: Annotated[str, typer.Option(help="free weights: all, runs or naive")] = "all",
+    evaluations: ScoredWith = "auto",
     tolerance: Annotated[float, typer.Option(help="nats, of the certificate")] = 0.02,
     max_draws: Annotated[int, typer.Option(help="per component")] = 512,
     final_draws: Annotated[int, typer.Option(help="per component with weight")] = 128,
-    solver: Annotated[SolverName, typer.Option(help="of the weights")] = "certified",
+    solver: Annotated[str, typer.Option(help="certified or adam")] = "certified",
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     max_variance: Annotated[
         float,
@@ -171,12 +179,12 @@ def stack(
     """Stack the finished runs of a store."""
     posterior = stack_runs(
         list(RunStore(directory).runs().values()),
-        weights=weights,
-        evaluations=evaluations,
+        weights=checked_word("--weights", weights, WeightsKind),
+        evaluations=checked_word("--evaluations", evaluations, EvaluationsUsed),
         tolerance=tolerance,
         max_draws=max_draws,
         final_draws=final_draws,
-        solver=solver,
+        solver=checked_word("--solver", solver, SolverName),
         screen=Screen(not all_runs, max_variance, min_runs),
         seed=seed,
     )

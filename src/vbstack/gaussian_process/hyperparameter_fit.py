@@ -93,13 +93,12 @@ def log_posterior(
     # Σ_ij S_ij (x_i − x_j)² = 2 (Σ_i s_i x_i² − xᵀ S x), for all dimensions at once.
     scaled = data.inputs / h.lengths
     rows = weighted.sum(axis=1)
-    widths = np.exp(h.log_widths)
-    away = (data.inputs - h.centre) / widths
+    away = (data.inputs - h.centre) / h.widths
     gradient = Hyperparameters(
         log_lengths=rows @ np.square(scaled) - np.einsum("id,id->d", scaled, weighted @ scaled),
         log_output=rows.sum(),
         height=alpha.sum(),
-        centre=alpha @ away / widths,
+        centre=alpha @ away / h.widths,
         log_widths=alpha @ away**2,
     ).vector
     prior, d_prior = hyperpriors.log_density(vector)

@@ -9,6 +9,7 @@ A constant mean has infinite widths ω.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -31,24 +32,28 @@ class Hyperparameters:
     def dimension(self) -> int:
         return int(self.log_lengths.size)
 
-    @property
+    @cached_property
     def lengths(self) -> Array:
         return np.exp(self.log_lengths)
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """σ_f²."""
         return float(np.exp(2 * self.log_output))
 
-    @property
+    @cached_property
     def mean_precision(self) -> Array:
         """1/ω² (D,)."""
         return np.exp(-2 * self.log_widths)
 
     def mean(self, points: Array) -> Array:
         """m (n,) at points (n, D)."""
-        away = (points - self.centre) / np.exp(self.log_widths)
+        away = (points - self.centre) / self.widths
         return np.asarray(self.height - 0.5 * np.square(away).sum(axis=1))
+
+    @cached_property
+    def widths(self) -> Array:
+        return np.exp(self.log_widths)
 
     @property
     def vector(self) -> Array:

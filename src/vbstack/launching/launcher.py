@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from vbstack.checks import checked_whole
 from vbstack.engines.registry import resolved
 from vbstack.launching.executors import outcomes
 from vbstack.launching.progress import Reporter
@@ -80,8 +81,7 @@ def launch(
         Called with all runs that are finished, by their numbers, whenever one more is; the line
         that it returns is shown with the progress.
     """
-    if n_runs < 1:
-        raise ValueError(f"n_runs={n_runs!r} must be at least one")
+    n_runs = checked_whole("n_runs", n_runs, 1)
     store = store if isinstance(store, RunStore) else RunStore(store)
     plan = planned(problem, store, n_runs, seed, starts, engine, options, on_error)
     finished = store.runs()
@@ -89,6 +89,7 @@ def launch(
     tasks = [Task(where, index, plan) for index in range(n_runs) if index not in finished]
     if tasks:
         store.check_writable()
+        store.record(plan)
     reporter = Reporter(silent=not progress)
     reporter.say_all(store.set_aside)
     if finished:
@@ -120,7 +121,7 @@ def planned(
         expected = (n_runs, problem.dimension)
         if np.shape(starts) != expected:
             raise ValueError(f"starts has shape {np.shape(starts)}, expected {expected}")
-        points = as_points(starts)
+        points = as_points(starts, problem.dimension)
     plan = store.open(
         problem,
         engine=engine_for(problem, store, engine),
@@ -192,7 +193,7 @@ class _Job:
 
     def _finished(self, outcome: Outcome) -> None:
         run = self.store.load(outcome.index)
-        if run is None or self.reporter.silent:
+        if run is None:
             return
         made = 0 if run.evaluations is None else len(run.evaluations.values)
         extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""

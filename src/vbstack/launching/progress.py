@@ -80,11 +80,11 @@ class Reporter:
 
 def described(plan: Plan) -> str:
     """The plan in one line."""
-    starts = plan.starts if isinstance(plan.starts, str) else f"{len(plan.starts)} given"
+    starts = f"{len(plan.starts)} given" if isinstance(plan.starts, tuple) else plan.starts
     options = "".join(f", {name}={value!r}" for name, value in plan.options.items())
     return (
-        f"plan: engine {plan.engine}, seed {plan.seed}, starts {starts}, on_error {plan.on_error}"
-        f"{options}"
+        f"plan: engine {plan.engine}, seed {plan.seed}, starts {starts or 'not recorded'}, "
+        f"on_error {plan.on_error or 'not recorded'}{options}"
     )
 
 

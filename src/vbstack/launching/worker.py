@@ -97,7 +97,7 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
         problem,
         _seed(task),
         store.journal(task.index),
-        task.plan.on_error,
+        task.plan.on_error or "fail_run",
         store.precomputed(task.index),
         watch,
     )

@@ -10,7 +10,6 @@ import csv
 import os
 from collections.abc import Collection, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from vbstack.arrays import Array
 from vbstack.posterior import GaussianMixture, Seed, StackedPosterior
 from vbstack.runs.atomic import replacing
 from vbstack.runs.transform import UNBOUNDED
+from vbstack.runs.versions import installed_versions
 
 _ARVIZ_DIMENSIONS = ("chain", "draw")
 _CSV_COLUMNS = ("log_density", "run", "component")
@@ -156,7 +156,7 @@ def _attributes(posterior: StackedPosterior) -> dict[str, Any]:
     }
     return {
         "inference_library": "vbstack",
-        "inference_library_version": version("vbstack"),
+        "inference_library_version": installed_versions(["vbstack"])["vbstack"],
         "log_evidence": posterior.evidence.headline,
         "log_evidence_sd": posterior.evidence.headline_sd,
         **evidence,

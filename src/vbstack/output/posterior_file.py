@@ -57,21 +57,21 @@ def load(path: str | os.PathLike[str]) -> StackedPosterior:
             runs=runs,
             kept=tuple(header["kept"]),
             dropped=tuple(Dropped(**d) for d in header["dropped"]),
-            settings=_settings(header, pooled is not None),
-            solution=WeightSolution(weights=_weights(arrays, runs), **header["solution"]),
+            settings=_settings(header),
+            solution=WeightSolution(weights=_weights(arrays), **header["solution"]),
             evidence=Evidence.from_dict(header["evidence"]),
             link_log_joint=own_log_joints(runs) if pooled is None else pooled,
             sources=tuple(header["sources"]) if "sources" in header else _sources(header, runs),
             mixture=Mixture.from_runs(runs),
         )
-    except (KeyError, TypeError) as error:
-        raise FileError(f"{path} is incomplete: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileError(f"{path} is incomplete or invalid: {error}") from error
 
 
-def _settings(header: Mapping[str, Any], pooled: bool) -> StackSettings:
+def _settings(header: Mapping[str, Any]) -> StackSettings:
     """The settings; of those, version 0.1.0 wrote the kind of weights only."""
     if "settings" not in header:
-        return StackSettings(weights=header["target"], evaluations="pooled" if pooled else "own")
+        return StackSettings(weights=header["target"])
     given = dict(header["settings"])
     return StackSettings(**{**given, "screen": Screen(**given["screen"])})
 
@@ -84,9 +84,5 @@ def _sources(header: Mapping[str, Any], runs: Sequence[Run]) -> tuple[str, ...]:
     return tuple(sources)
 
 
-def _weights(arrays: Mapping[str, NDArray[Any]], runs: Sequence[Run]) -> Array:
-    weights = np.asarray(arrays["solution.weights"], dtype=float)
-    expected = sum(run.n_components for run in runs)
-    if weights.shape != (expected,):
-        raise KeyError(f"{weights.size} weights for {expected} components")
-    return weights
+def _weights(arrays: Mapping[str, NDArray[Any]]) -> Array:
+    return np.asarray(arrays["solution.weights"], dtype=float)

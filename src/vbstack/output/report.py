@@ -13,9 +13,8 @@ import os
 import platform
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +43,13 @@ _CONTENTS = ("parameters", "evidence", "figures", "runs", "problem", "reproduce"
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a stack comes from: the store's directory, its plan, and the state of its runs."""
+    """Where a stack comes from: the store's directory, its plan, the state of its runs, and a line
+    if its saved posterior was not current."""
 
     directory: str
     plan: Plan
     states: tuple[RunState, ...]
+    note: str = ""
 
     @property
     def unfinished(self) -> list[RunState]:
@@ -88,8 +89,9 @@ def store_report(
     numbers = list(store.runs())
     if not numbers:
         raise FileError(f"{store.directory} holds no finished run to report on")
-    posterior = numbered(posterior_of(store)[0], numbers)
-    return write_report(posterior, target, origin=origin, **settings)
+    posterior, note = posterior_of(store)
+    origin = replace(origin, note=note)
+    return write_report(numbered(posterior, numbers), target, origin=origin, **settings)
 
 
 def render(
@@ -136,7 +138,8 @@ def render(
         how=how,
         commands=commands,
         versions=_versions(posterior),
-        version=version("vbstack"),
+        version=installed_versions(["vbstack"])["vbstack"],
+        note=origin.note if origin else "",
     )
 
 
@@ -283,34 +286,51 @@ def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, 
         first = f"vbstack import {files} --out {where} --trust-pickles"
         return "The runs were imported from files.", "\n".join([first, *finish])
     count = 1 + max(state.index for state in origin.states)
-    given = not isinstance(plan.starts, str)
     words = [
         *("vbstack", "fit", "MODEL.py:PROBLEM", "--out", origin.directory, "--runs", str(count)),
-        *("--seed", str(plan.seed), "--engine", plan.engine, "--on-error", plan.on_error),
-        *("--starts", "STARTS.txt" if given else str(plan.starts)),
+        *("--seed", str(plan.seed), "--engine", plan.engine),
     ]
-    for name, value in plan.options.items():
+    if plan.on_error is not None:
+        words += ["--on-error", plan.on_error]
+    if plan.starts is not None:
+        words += ["--starts", "STARTS.txt" if isinstance(plan.starts, tuple) else plan.starts]
+    for name, value in plan.as_json()["options"].items():
         words += ["--option", f"{name}={json.dumps(value)}"]
-    starts = " STARTS.txt holds the starting points, a row per run; they are in store.json."
-    return (
+    return _about(plan), "\n".join([shlex.join(words), *finish])
+
+
+def _about(plan: Plan) -> str:
+    """What the commands leave to the reader."""
+    text = (
         "MODEL.py:PROBLEM is your own file and the problem in it; everything else is as it was "
-        f"planned. The seed of the plan is {plan.seed}.{starts if given else ''}",
-        "\n".join([shlex.join(words), *finish]),
+        f"planned. The seed of the plan is {plan.seed}."
     )
+    if isinstance(plan.starts, tuple):
+        text += " STARTS.txt holds the starting points, a row per run; they are in store.json."
+    if plan.starts is None:
+        text += (
+            " Version 0.1.0 made this store, and did not record starting points and what happens "
+            "when the log density fails."
+        )
+    if plan.unreadable_options():
+        text += f" The options {plan.unreadable_options()} were objects; their text is shown."
+    return text
 
 
 def _python(settings: StackSettings) -> str:
     """The settings as arguments of `stack`."""
-    return ", ".join(f"{name}={value!r}" for name, value in vars(settings).items())
+    text = ", ".join(f"{name}={value!r}" for name, value in vars(settings).items())
+    return text.replace("max_variance=inf", 'max_variance=float("inf")')
 
 
 def _options(settings: StackSettings) -> str:
     """The settings as options of `vbstack stack`."""
+    screen = settings.screen
     words = [
         *("--weights", settings.weights, "--evaluations", settings.evaluations),
-        *("--tolerance", f"{settings.tolerance:g}", "--max-draws", f"{settings.max_draws}"),
-        *("--final-draws", f"{settings.final_draws}", "--solver", settings.solver),
-        *("--seed", f"{settings.seed}", "--max-variance", f"{settings.screen.max_variance:g}"),
-        *("--min-runs", f"{settings.screen.min_runs}"),
+        *("--tolerance", repr(settings.tolerance), "--max-draws", repr(settings.max_draws)),
+        *("--final-draws", repr(settings.final_draws), "--solver", settings.solver),
+        *("--seed", repr(settings.seed), "--max-variance", repr(screen.max_variance)),
+        *("--min-runs", repr(screen.min_runs)),
     ]
-    return shlex.join(words + ([] if settings.screen.require_converged else ["--all-runs"]))
+    return shlex.join(words + ([] if screen.require_converged else ["--all-runs"]))

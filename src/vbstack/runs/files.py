@@ -22,6 +22,7 @@ from vbstack.runs.transform import Transform
 
 SCHEMA = 1
 _HEADER = "header.json"
+LATER = "later/"
 _RUN_SCALARS = (
     *("elbo", "elbo_sd", "converged", "noise_level", "names"),
     *("seed", "seconds", "engine", "versions", "floored"),
@@ -36,6 +37,10 @@ _PARTS: dict[str, type] = {
 
 class FileError(ValueError):
     """A file that cannot be read as what it was asked for; the message says why."""
+
+
+class OtherSchema(FileError):
+    """A file of another version's format: whole, but not for this version to read."""
 
 
 def write_file(
@@ -83,7 +88,7 @@ def read_file(
     if found != f"vbstack {kind}":
         raise FileError(f"{path} holds a {found!r}, expected a 'vbstack {kind}'")
     if schema != SCHEMA:
-        raise FileError(
+        raise OtherSchema(
             f"{path} has schema version {schema}, this vbstack reads {SCHEMA}: use the version of "
             "vbstack that wrote it, or a newer one"
         )
@@ -138,7 +143,8 @@ def pack_runs(runs: Sequence[Run]) -> tuple[dict[str, NDArray[Any]], list[dict[s
                     header[f"{part}.{field.name}"] = item
                 elif item is not None:
                     mine[f"{part}.{field.name}"] = item
-        arrays.update({f"{index:04d}/{name}": array for name, array in mine.items()})
+        for name, array in mine.items():
+            arrays[f"{_later(name)}{index:04d}/{name}"] = array
         headers.append(header)
     return arrays, headers
 
@@ -159,7 +165,9 @@ def unpack_runs(
 
 def _unpack_run(arrays: Mapping[str, NDArray[Any]], prefix: str, header: dict[str, Any]) -> Run:
     mine: dict[str, Any] = {
-        name[len(prefix) :]: array for name, array in arrays.items() if name.startswith(prefix)
+        name.removeprefix(LATER).removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.removeprefix(LATER).startswith(prefix)
     }
     parts: dict[str, Any] = {}
     for part, record in _PARTS.items():
@@ -174,6 +182,11 @@ def _unpack_run(arrays: Mapping[str, NDArray[Any]], prefix: str, header: dict[st
     covariance[:, rows, columns] = covariance[:, columns, rows] = triangle
     header["names"] = tuple(header["names"])
     return Run(log_joint_covariance=covariance, **mine, **parts, **header)
+
+
+def _later(name: str) -> str:
+    """The prefix of an array that version 0.1.0 did not have: it does not look there."""
+    return LATER if name in ("evaluations.seconds", "evaluations.failed") else ""
 
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:

@@ -9,19 +9,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import qmc
 
 from vbstack.arrays import Array
-from vbstack.checks import checked_word
+from vbstack.checks import checked_whole, checked_word
 from vbstack.modes import EngineName, OnError, StartsKind
 
 Points = tuple[tuple[float, ...], ...]
 
 FORMAT, SCHEMA = "vbstack store", 1
+_OBJECT = "text of an object"
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,39 @@ class Plan:
         What makes a run.
     options : mapping
         The engine's options.
-    starts : "uniform", "sobol" or points
+    starts : "uniform", "sobol", points, or None
         Starting points: random or Sobol points in the plausible box, or those given, one per run.
-    on_error : "fail_run", "retry" or "floor"
+        None: not recorded, by version 0.1.0.
+    on_error : "fail_run", "retry", "floor" or None
         What happens when the log density fails. Runs without failures do not depend on it, so it
-        may be changed from one launch to the next.
+        may be changed from one launch to the next. None: not recorded, by version 0.1.0.
     """
 
     problem: Mapping[str, Any]
     seed: int
     engine: EngineName
     options: Mapping[str, Any] = field(default_factory=dict)
-    starts: StartsKind | Points = "uniform"
-    on_error: OnError = "fail_run"
+    starts: StartsKind | Points | None = "uniform"
+    on_error: OnError | None = "fail_run"
 
     def __post_init__(self) -> None:
-        checked_word("on_error", self.on_error, OnError)
-        if isinstance(self.starts, str):
-            checked_word("starts", self.starts, StartsKind)
+        checked_word("engine", self.engine, EngineName)
+        if self.on_error is not None:
+            checked_word("on_error", self.on_error, OnError)
+        if not isinstance(self.options, Mapping):
+            raise TypeError(f"options is a {type(self.options).__name__}, not a mapping")
+        starts = self.starts
+        if starts is not None and not isinstance(starts, str):
+            starts = as_points(starts, len(self.problem["names"]))
+        elif starts is not None:
+            checked_word("starts", starts, StartsKind)
+        for name, value in (
+            ("problem", dict(self.problem)),
+            ("seed", checked_whole("seed", self.seed, 0)),
+            ("options", dict(self.options)),
+            ("starts", starts),
+        ):
+            object.__setattr__(self, name, value)
 
     def run_seed(self, index: int) -> int:
         return run_seed(self.seed, index)
@@ -64,12 +80,13 @@ class Plan:
         """The start (D,) of run `index`."""
         lower = np.array(self.problem["plausible_lower_bounds"], dtype=float)
         upper = np.array(self.problem["plausible_upper_bounds"], dtype=float)
-        if self.starts == "uniform":
+        if self.starts in ("uniform", None):  # version 0.1.0 recorded none; uniform is its default
             return np.random.default_rng([self.run_seed(index), 0]).uniform(lower, upper)
         if self.starts == "sobol":
             power = int(np.ceil(np.log2(max(2, index + 1))))
             sobol = qmc.Sobol(lower.size, rng=np.random.default_rng(self.seed))
             return np.asarray(lower + (upper - lower) * sobol.random_base2(power)[index])
+        assert isinstance(self.starts, tuple)
         if index >= len(self.starts):
             raise ValueError(
                 f"the plan has {len(self.starts)} starting points, none for run {index}: give more "
@@ -79,42 +96,49 @@ class Plan:
 
     def as_json(self) -> dict[str, Any]:
         """The content of `store.json`."""
-        return {
+        content = {
             "format": FORMAT,
             "schema": SCHEMA,
             "seed": self.seed,
             "problem": dict(self.problem),
             "engine": self.engine,
             "options": _plain(dict(self.options)),
-            "starts": self.starts if isinstance(self.starts, str) else _plain(self.starts),
+            "starts": _plain(self.starts),
             "on_error": self.on_error,
         }
+        return {name: value for name, value in content.items() if value is not None}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Plan:
-        """The plan that `as_json` wrote; version 0.1.0 did not write starts and on_error."""
-        starts = content.get("starts", "uniform")
+        """The plan that `as_json` wrote."""
         return cls(
             problem=content["problem"],
-            seed=int(content["seed"]),
+            seed=content["seed"],
             engine=content.get("engine", "pyvbmc"),
             options=content["options"],
-            starts=starts if starts in get_args(StartsKind) else as_points(starts),
-            on_error=content.get("on_error", "fail_run"),
+            starts=content.get("starts"),
+            on_error=content.get("on_error"),
         )
 
     def differences(self, asked: Plan) -> list[str]:
         """Where the runs of another plan would differ from this one's, a line each.
 
-        Of starting points that are given, only those for the same runs count.
+        Of starting points that are given, only those for the same runs count; those that are not
+        recorded are no difference.
         """
         mine, theirs = self.as_json(), asked.as_json()
         for plan in (mine, theirs):
-            del plan["on_error"]
-        if not isinstance(self.starts, str) and not isinstance(asked.starts, str):
+            plan.pop("on_error", None)
+        if self.starts is None or asked.starts is None:
+            mine["starts"] = theirs["starts"] = None
+        elif not isinstance(self.starts, str) and not isinstance(asked.starts, str):
             common = min(len(self.starts), len(asked.starts))
             mine["starts"], theirs["starts"] = mine["starts"][:common], theirs["starts"][:common]
         return list(_differences(mine, theirs))
+
+    def unreadable_options(self) -> list[str]:
+        """Options that were objects: a store keeps their text only."""
+        return [name for name, value in self.options.items() if _is_text_of_object(value)]
 
 
 def run_seed(seed: int, index: int) -> int:
@@ -123,19 +147,37 @@ def run_seed(seed: int, index: int) -> int:
     return int(state[0] >> np.uint64(1))
 
 
-def as_points(starts: ArrayLike) -> Points:
+def as_points(starts: ArrayLike, dimension: int) -> Points:
     """Given starting points as numbers that a plan can hold."""
-    return tuple(tuple(row) for row in np.asarray(starts, dtype=float).tolist())
+    points = np.asarray(starts, dtype=float)
+    if points.ndim != 2 or points.shape[1] != dimension or not np.isfinite(points).all():
+        raise ValueError(
+            f"starts has shape {points.shape}, expected one point of {dimension} finite numbers "
+            "per run"
+        )
+    return tuple(tuple(row) for row in points.tolist())
 
 
 def _plain(value: Any) -> Any:
-    """What JSON makes of a value; objects that it does not know become their text."""
-    return json.loads(json.dumps(value, default=repr))
+    """What JSON makes of a value; objects that it does not know are marked, with their text."""
+
+    def known(item: Any) -> Any:
+        if isinstance(item, (np.generic, np.ndarray)):
+            return item.tolist()
+        return {_OBJECT: repr(item)}
+
+    return json.loads(json.dumps(value, default=known))
+
+
+def _is_text_of_object(value: Any) -> bool:
+    if isinstance(value, dict):
+        return _OBJECT in value or any(map(_is_text_of_object, value.values()))
+    return isinstance(value, list) and any(map(_is_text_of_object, value))
 
 
 def _differences(found: Any, asked: Any, where: str = "") -> Iterator[str]:
     if isinstance(asked, dict) and isinstance(found, dict):
         for key in sorted(set(asked) | set(found)):
             yield from _differences(found.get(key), asked.get(key), f"{where}{key}: ")
-    elif asked != found:
+    elif json.dumps(asked) != json.dumps(found):  # by their text: nan equals nan
         yield f"{where}{found} in the store, {asked} asked for"

@@ -160,7 +160,9 @@ class Run:
     def digest(self) -> str:
         """A hexadecimal number for the content of this run: its components and evaluations."""
         digest = sha256()
-        for array in (self.weights, self.means, self.sds, self.log_joint):
+        # Weights are left out: they are normalised whenever a run is made or read, which may change
+        # their last bit.
+        for array in (self.means, self.sds, self.log_joint):
             digest.update(np.ascontiguousarray(array).tobytes())
         if self.evaluations is not None:
             digest.update(np.ascontiguousarray(self.evaluations.values).tobytes())

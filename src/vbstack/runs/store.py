@@ -26,9 +26,9 @@ from typing import Any
 from vbstack.modes import EngineName, OnError, RunStatus, StartsKind
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.atomic import create_text, write_text
-from vbstack.runs.files import FileError, load_runs, save_runs
+from vbstack.runs.files import FileError, OtherSchema, load_runs, save_runs
 from vbstack.runs.journal import Journal
-from vbstack.runs.plan import FORMAT, Plan, Points
+from vbstack.runs.plan import FORMAT, SCHEMA, Plan, Points
 from vbstack.runs.run import Run
 
 
@@ -74,7 +74,8 @@ class RunStore:
         """Create the store for this problem, or check that it is this problem's; returns the plan.
 
         What is None stays as it is in a store that exists; a new one gets a random seed and the
-        defaults of `Plan`, with pyvbmc as its engine.
+        defaults of `Plan`, with pyvbmc as its engine. Further starts and another on_error are in
+        the plan that is returned; `record` writes them down.
         """
         asked: dict[str, Any] = {
             "engine": engine,
@@ -92,10 +93,7 @@ class RunStore:
                 create_text(self._plan_path, json.dumps(new.as_json(), indent=1) + "\n")
             except OSError as error:
                 raise self.unwritable(error) from error
-        recorded = self.read_plan()
-        # Version 0.1.0 did not record starting points: then those asked for are taken as they are.
-        known = "starts" in self.plan() or starts is None
-        found = recorded if known else replace(recorded, starts=new.starts)
+        found = self.read_plan()
         plan = replace(found, problem=new.problem, **given)
         differences = found.differences(plan)
         if differences:
@@ -104,17 +102,33 @@ class RunStore:
                 + "\n  ".join(differences)
                 + "\nUse another directory, or the same problem, seed and options."
             )
-        if not isinstance(found.starts, str) and len(found.starts) > len(plan.starts):
-            plan = replace(plan, starts=found.starts)
-        if plan.as_json() != recorded.as_json():
-            self._rewrite(plan)
-        return plan
+        if plan.unreadable_options():
+            raise StoreMismatch(
+                f"{self.directory} was made with options {plan.unreadable_options()} that are "
+                "objects, of which it keeps the text only; give the options again"
+            )
+        return _merged(found, plan)
 
-    def _rewrite(self, plan: Plan) -> None:
+    def record(self, plan: Plan) -> None:
+        """Write down what is new in a plan that `open` returned: on_error and further starts."""
         try:
-            write_text(self._plan_path, json.dumps(plan.as_json(), indent=1) + "\n")
+            with self._locked("store.lock"):
+                now = self.read_plan()
+                merged = _merged(now, plan)
+                if merged.as_json() != now.as_json():
+                    write_text(self._plan_path, json.dumps(merged.as_json(), indent=1) + "\n")
         except OSError as error:
             raise self.unwritable(error) from error
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Wait for a lock of the whole store."""
+        handle = os.open(self.directory / name, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
 
     @property
     def _plan_path(self) -> Path:
@@ -133,6 +147,11 @@ class RunStore:
             raise FileError(f"{path} cannot be read: {error}") from error
         if plan.get("format") != FORMAT:
             raise FileError(f"{path} is not a vbstack store")
+        if plan.get("schema", SCHEMA) != SCHEMA:
+            raise OtherSchema(
+                f"{path} has schema version {plan['schema']}, this vbstack reads {SCHEMA}: use the "
+                "version of vbstack that wrote it, or a newer one"
+            )
         return {"engine": "pyvbmc", **plan}
 
     def read_plan(self) -> Plan:
@@ -152,6 +171,8 @@ class RunStore:
             return None
         try:
             return load_runs(path)[0]
+        except OtherSchema:
+            raise
         except FileError as error:
             aside = path.with_suffix(f".damaged-{time.time_ns()}")
             path.rename(aside)
@@ -265,6 +286,14 @@ class RunStore:
         """The state of every run that has left a trace."""
         indices = {int(p.name[4:9]) for p in self.directory.glob("run-[0-9]*")}
         return [self.state(index) for index in sorted(indices)]
+
+
+def _merged(found: Plan, plan: Plan) -> Plan:
+    """The plan, with the longer list of given starts, and defaults for what was not recorded."""
+    starts = "uniform" if plan.starts is None else plan.starts
+    if isinstance(found.starts, tuple) and len(found.starts) > len(starts):
+        starts = found.starts
+    return replace(plan, starts=starts, on_error=plan.on_error or "fail_run")
 
 
 def _host() -> str:

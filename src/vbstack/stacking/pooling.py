@@ -10,7 +10,7 @@ The runs' evaluations together know more. All runs share a link space, so in it
 3. the best, in proportion to exp(score), give every component's expected log-joint and the
    covariance between any two: quadrature under each, plus the spread between them.
 
-All components are judged by the same processes. That matters as much as the additional data: if
+All components are scored with the same processes. That matters as much as the additional data: if
 each run keeps its own hyperparameters, the weights still favour the runs with flattering ones.
 
 Evaluations are chosen adaptively, and a run goes on evaluating where its noise was lucky. The sum

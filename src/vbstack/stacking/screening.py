@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vbstack.checks import checked_whole
 from vbstack.runs.run import Run, TooFewRuns
 
 
@@ -29,6 +30,17 @@ class Screen:
     require_converged: bool = True
     max_variance: float = 5.0
     min_runs: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.max_variance > 0:
+            raise ValueError(f"screen: max_variance={self.max_variance!r} must be positive")
+        fewest = checked_whole("screen: min_runs", self.min_runs, 0)
+        for name, value in (
+            ("require_converged", bool(self.require_converged)),
+            ("max_variance", float(self.max_variance)),
+            ("min_runs", fewest),
+        ):
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

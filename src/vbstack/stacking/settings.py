@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vbstack.checks import checked_word
+from vbstack.checks import checked_whole, checked_word
 from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.stacking.screening import Screen
 
@@ -29,10 +29,12 @@ class StackSettings:
         checked_word("solver", self.solver, SolverName)
         if not self.tolerance > 0:
             raise ValueError(f"tolerance={self.tolerance!r} must be positive (nats)")
-        if not (self.max_draws >= 8 and self.final_draws >= 8):
-            raise ValueError(
-                f"max_draws={self.max_draws!r} and final_draws={self.final_draws!r} must be at "
-                "least 8"
-            )
         if not isinstance(self.screen, Screen):
             raise TypeError(f"screen is a {type(self.screen).__name__}, not a vbstack.Screen")
+        for name, value in (
+            ("tolerance", float(self.tolerance)),
+            ("max_draws", checked_whole("max_draws", self.max_draws, 8)),
+            ("final_draws", checked_whole("final_draws", self.final_draws, 8)),
+            ("seed", checked_whole("seed", self.seed, 0)),
+        ):
+            object.__setattr__(self, name, value)

@@ -52,10 +52,48 @@ def test_a_plan_comes_back_from_its_json(details):
     assert Plan.from_json(json.loads(json.dumps(one.as_json()))) == one
 
 
-def test_a_plan_of_version_0_1_0_has_uniform_starts_and_fails_runs():
-    content = {key: value for key, value in plan().as_json().items() if key != "starts"}
-    del content["on_error"]
-    assert Plan.from_json(content) == plan()
+def test_what_version_0_1_0_did_not_record_is_none_and_no_difference():
+    content = plan().as_json()
+    del content["starts"], content["on_error"]
+    old = Plan.from_json(content)
+    assert (old.starts, old.on_error) == (None, None)
+    assert old.as_json() == content
+    np.testing.assert_array_equal(old.start(3), plan().start(3))
+    assert old.differences(plan(starts="sobol")) == []
+
+
+def test_options_are_kept_as_json_and_objects_as_their_text():
+    given = {"a": np.int64(3), "b": np.array([1.5, 2]), "c": (1, 2), "d": float("nan")}
+    assert plan(options=given).differences(plan(options=given)) == []
+    back = Plan.from_json(json.loads(json.dumps(plan(options=given).as_json())))
+    assert {name: back.options[name] for name in "abc"} == {"a": 3, "b": [1.5, 2.0], "c": [1, 2]}
+    assert back.unreadable_options() == []
+    object_ = plan(options={"f": print, "g": [print], "h": 1})
+    back = Plan.from_json(json.loads(json.dumps(object_.as_json())))
+    assert back.unreadable_options() == ["f", "g"]
+
+
+def test_a_plan_does_not_change_with_what_it_was_made_of():
+    options = {"max_fun_evals": 40}
+    one = plan(options=options)
+    options["max_fun_evals"] = 1
+    assert one.options == {"max_fun_evals": 40}
+
+
+@pytest.mark.parametrize(
+    ("details", "words"),
+    [({"seed": -1}, "seed=-1"), ({"seed": 1.5}, "seed=1.5"), ({"seed": True}, "seed=True"),
+     ({"seed": "x"}, "seed='x'"), ({"engine": "auto"}, "engine='auto'"),
+     ({"options": [1]}, "options is a list"), ({"starts": np.zeros((2, 3))}, "starts has shape"),
+     ({"starts": [[np.nan, 0.0]]}, "finite")],
+)  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(details, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        plan(**details)
+
+
+def test_numpy_numbers_are_numbers():
+    assert plan(seed=np.int64(7), starts=np.array([[0.1, 3.0]])) == plan(starts=((0.1, 3.0),))
 
 
 @pytest.mark.parametrize(("name", "value"), [("starts", "grid"), ("on_error", "ignore")])

@@ -2,14 +2,16 @@
 
 import multiprocessing
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.synthetic import random_run
-from vbstack import EvaluationError, Problem, RunStore, StoreMismatch
+from vbstack import EvaluationError, Evaluations, FileError, Problem, RunStore, StoreMismatch
 from vbstack.engines.recorder import Recorder, ReplayMismatch
 from vbstack.problem import Evaluation
+from vbstack.runs import files
 from vbstack.runs.journal import Journal
 
 
@@ -111,6 +113,11 @@ def test_a_store_keeps_its_seed_and_refuses_another_problem(tmp_path):
         store.open(problem(), options={"max_fun_evals": 10})
 
 
+def recorded(store, **asked):
+    store.record(store.open(problem(), **asked))
+    return store.read_plan()
+
+
 def test_a_store_records_its_starts_and_takes_more_of_them(tmp_path):
     store = RunStore(tmp_path)
     store.open(problem(), seed=1, starts=((0.1,), (0.2,)))
@@ -118,18 +125,52 @@ def test_a_store_records_its_starts_and_takes_more_of_them(tmp_path):
         store.open(problem(), starts="sobol")
     with pytest.raises(StoreMismatch, match="starts"):
         store.open(problem(), starts=((0.3,),))
-    assert store.open(problem(), starts=((0.1,),)).starts == ((0.1,), (0.2,))
-    assert store.open(problem(), starts=((0.1,), (0.2,), (0.3,))).start(2) == [0.3]
-    assert store.read_plan().start(1) == [0.2]
+    assert recorded(store, starts=((0.1,),)).starts == ((0.1,), (0.2,))
+    assert recorded(store, starts=((0.1,), (0.2,), (0.3,))).start(2) == [0.3]
     with pytest.raises(ValueError, match="3 starting points, none for run 3"):
         store.read_plan().start(3)
 
 
+def _record(directory, count):
+    """Open and record a plan with this many starts, as one of several launchers."""
+    points = tuple((0.01 * n,) for n in range(count))
+    store = RunStore(directory)
+    store.record(store.open(problem(), seed=1, starts=points))
+
+
+def test_launchers_that_record_at_the_same_time_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=_record, args=(tmp_path, n)) for n in range(1, 9)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert len(RunStore(tmp_path).read_plan().starts or ()) == 8
+
+
 def test_what_is_done_about_failures_may_change_from_launch_to_launch(tmp_path):
     store = RunStore(tmp_path)
-    assert store.open(problem(), seed=1).on_error == "fail_run"
-    assert store.open(problem(), on_error="floor").on_error == "floor"
+    assert recorded(store, seed=1).on_error == "fail_run"
+    assert recorded(store, on_error="floor").on_error == "floor"
     assert store.open(problem()).on_error == "floor"
+
+
+def test_opening_alone_writes_nothing_into_a_store_that_exists(tmp_path):
+    store = RunStore(tmp_path)
+    store.open(problem(), seed=1)
+    before = (tmp_path / "store.json").read_bytes()
+    store.open(problem(), on_error="retry")
+    assert (tmp_path / "store.json").read_bytes() == before
+
+
+def test_options_that_were_objects_have_to_be_given_again(tmp_path):
+    store = RunStore(tmp_path)
+    options = {"acquisition": print}
+    assert store.open(problem(), options=options).options == options
+    assert store.open(problem(), options=options).options == options
+    with pytest.raises(StoreMismatch, match=r"options \['acquisition'\] that are objects"):
+        store.open(problem())
 
 
 def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
@@ -148,6 +189,35 @@ def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
     (aside,) = tmp_path.glob("*.damaged-*")
     assert "damaged" in store.set_aside[0]
     assert aside.name in store.set_aside[0]
+
+
+def test_a_run_of_a_newer_version_is_refused_and_left_alone(tmp_path, monkeypatch):
+    store = RunStore(tmp_path)
+    store.open(problem(), seed=1)
+    monkeypatch.setattr(files, "SCHEMA", 2)
+    store.save(0, random_run(np.random.default_rng(0), 1))
+    monkeypatch.undo()
+    with pytest.raises(FileError, match="has schema version 2, this vbstack reads 1"):
+        store.runs()
+    assert store.path(0, "npz").exists()
+    text = (tmp_path / "store.json").read_text()
+    (tmp_path / "store.json").write_text(text.replace('"schema": 1', '"schema": 2'))
+    with pytest.raises(FileError, match=r"store.json has schema version 2"):
+        store.open(problem())
+
+
+def test_version_0_1_0_finds_in_a_new_file_what_it_knows_and_nothing_else(tmp_path):
+    """It takes every array whose name begins with the run's number."""
+    run = random_run(np.random.default_rng(0), 1)
+    made = [Evaluation((0.5,), -1.0, None, 0.1), Evaluation((0.6,), -2.0, None, 0.1, "failed")]
+    run = replace(run, evaluations=Evaluations.of(made, noisy=False))
+    arrays, _ = files.read_file(files.save_runs(tmp_path / "runs.npz", [run]), "runs")
+    parts = {name for name in arrays if name.startswith("0000/evaluations")}
+    assert parts == {"0000/evaluations.x", "0000/evaluations.values"}
+    again = files.load_runs(tmp_path / "runs.npz")[0].evaluations
+    assert again is not None
+    assert again.failed is not None
+    assert again.failed.tolist() == [False, True]
 
 
 def _hold(directory, ready, release):
