@@ -22,7 +22,7 @@ from scipy.linalg import lapack, solve_triangular
 
 from vbstack.arrays import Array
 from vbstack.gaussian_process.integrals import expected_mean, kernel_means, kernel_pairs
-from vbstack.gaussian_process.kernel import squared_exponential
+from vbstack.gaussian_process.kernel import squared_exponential_column
 from vbstack.gaussian_process.likelihood import factorised, log_likelihood
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData
@@ -140,7 +140,7 @@ def dense_log_likelihood(prior: Prior, data: TrainingData) -> float:
     """Log density of the evaluations under the prior, by one dense factorisation: for a few hundred
     of them faster than pivots. Noise below the kernel's rounding counts as that."""
     noise = np.maximum(data.noise_variance, 1e-12 * prior.variance)
-    factor = factorised(prior.kernel(data.inputs, data.inputs), noise)
+    factor = factorised(prior.kernel(data.inputs, data.inputs).T, noise)
     if factor is None:
         return -np.inf
     residual = data.values - prior.mean(data.inputs)
@@ -159,12 +159,11 @@ def _pivots(
     rank = len(some) if max_rank is None else min(max_rank, len(some))
     g, missed = np.empty((len(some), rank)), np.full(len(some), prior.variance)
     chosen: list[int] = []
-    origin = np.zeros((1, v.shape[1]))
     while len(chosen) < rank:
         best = int(np.argmax(missed / enough))
         if chosen and missed[best] <= enough[best]:  # one pivot at least, however loud the noise
             break
-        column = squared_exponential(v - v[best], origin, prior.variance)[:, 0]
+        column = squared_exponential_column(v, v[best], prior.variance)
         column -= g[:, : len(chosen)] @ g[best, : len(chosen)]
         column /= np.sqrt(missed[best])
         g[:, len(chosen)] = column

@@ -55,7 +55,10 @@ class Prior:
         return np.asarray(self.height - 0.5 * np.einsum("kd,de,ke->k", away, self.precision, away))
 
     def kernel(self, points: Array, others: Array) -> Array:
-        """k (n, m) between two sets of points; the origin is moved to the middle of the others."""
+        """k (n, m) between two sets of points, row by row in memory.
+
+        The origin is moved to the middle of the others.
+        """
         v, u = points @ self.whitener.T, others @ self.whitener.T
         origin = u.mean(axis=0)
-        return squared_exponential(v - origin, u - origin, self.variance)
+        return squared_exponential(u - origin, v - origin, self.variance).T
