@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vbstack.gaussian_process.dense import OUTSIDE_NATS
 from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.files import FileError
@@ -19,6 +20,7 @@ from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
 from vbstack.stacking.screening import Screen
 from vbstack.stacking.screening import screen as apply_screen
 from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.support import Support
 from vbstack.stacking.weights import FreeWeights, optimise
 
 
@@ -76,8 +78,11 @@ def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
     kept, dropped = apply_screen(runs, settings.screen)
     used = tuple(runs[index] for index in kept)
     mixture = Mixture.from_runs(used)
-    pool, why_not = _pool(mixture, used, [runs[d.index] for d in dropped], settings.evaluations)
+    support, others = Support.of(runs), [runs[d.index] for d in dropped]
+    pool, why_not = _pool(mixture, used, others, settings.evaluations, support is not None)
     log_joint = own_log_joints(used) if pool is None else pool.link_log_joint
+    if pool is not None and support is not None:
+        log_joint = log_joint - OUTSIDE_NATS * support.shares_outside(mixture)
     free = FreeWeights.of(settings.weights, mixture, [run.elbo for run in used])
     rng = np.random.default_rng(settings.seed)
     if settings.solver == "adam":
@@ -100,7 +105,7 @@ def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
         dropped=dropped,
         settings=settings,
         solution=solution,
-        evidence=evidence(used, mixture, solution, pool, why_not, rng),
+        evidence=evidence(used, mixture, log_joint, solution, pool, why_not, rng, support),
         link_log_joint=log_joint,
         sources=tuple(run.digest for run in runs),
         mixture=mixture,
@@ -108,14 +113,18 @@ def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
 
 
 def _pool(
-    mixture: Mixture, runs: Sequence[Run], dropped: Sequence[Run], evaluations: EvaluationsUsed
+    mixture: Mixture,
+    runs: Sequence[Run],
+    dropped: Sequence[Run],
+    evaluations: EvaluationsUsed,
+    supported: bool,
 ) -> tuple[Pooled | None, str]:
     """The pooled log-joints, or none and the reason why the stack does without."""
     if evaluations == "own":
         return None, "own ones were asked for"
     if evaluations == "pooled":
         return pooled(mixture, runs, dropped), ""
-    alone = len(runs) == 1 and all(why_not_pool([*runs, run]) for run in dropped)
+    alone = len(runs) == 1 and not supported and all(why_not_pool([*runs, run]) for run in dropped)
     why_not = "there is only one run" if alone else why_not_pool(runs)
     return (None, why_not) if why_not else (pooled(mixture, runs, dropped), "")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.moments import mixture_moments
 from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.support import Support
 from vbstack.stacking.weights import WeightSolution
 
 Seed = int | np.random.Generator | None
+
+_SUPPORT_DRAWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,31 @@ class StackedPosterior:
         """The draws of `sample`, and the component (n,) that each comes from."""
         if int(n) != n or n < 0:
             raise ValueError(f"n={n!r} must be a whole number of draws, zero or more")
-        return self.mixture.labelled_sample(self.weights, int(n), np.random.default_rng(seed))
+        rng = np.random.default_rng(seed)
+        draws, component = self.mixture.labelled_sample(self.weights, int(n), rng)
+        if self.support is None:
+            return draws, component
+        inside = self.support.inside(draws)
+        while not inside.all():
+            again = int((~inside).sum())
+            draws[~inside], component[~inside] = self.mixture.labelled_sample(
+                self.weights, again, rng
+            )
+            inside[~inside] = self.support.inside(draws[~inside])
+        return draws, component
+
+    @cached_property
+    def support(self) -> Support | None:
+        """Where the log density is finite, if evaluations were −inf; the stack is cut off there."""
+        return Support.of(self.runs)
+
+    @cached_property
+    def outside_mass(self) -> float:
+        """Share of the mixture that is cut off, outside the support."""
+        if self.support is None:
+            return 0.0
+        draws = self.mixture.sample(self.weights, _SUPPORT_DRAWS, np.random.default_rng(0))
+        return 1.0 - max(float(self.support.inside(draws).mean()), 1 / _SUPPORT_DRAWS)
 
     def log_pdf(self, x: ArrayLike) -> Array:
         """Log density at points (n, D) or one point (D,); −inf outside the hard bounds."""
@@ -157,6 +185,9 @@ class StackedPosterior:
             row = int(np.argwhere(np.isnan(rows))[0, 0])
             raise ValueError(f"x holds NaN in row {row}")
         values = self.mixture.log_density(rows, self.weights)
+        if self.support is not None:
+            inside = self.support.inside(rows)
+            values = np.where(inside, values - np.log1p(-self.outside_mass), -np.inf)
         return values[0] if points.ndim == 1 else values
 
     def pdf(self, x: ArrayLike) -> Array:
@@ -164,7 +195,13 @@ class StackedPosterior:
         return np.asarray(np.exp(self.log_pdf(x)))
 
     def moments(self) -> tuple[Array, Array]:
-        """Mean (D,) and covariance (D, D) in the original space, without Monte Carlo error."""
+        """Mean (D,) and covariance (D, D) in the original space, without Monte Carlo error.
+
+        With a support they are those of 20,000 draws, always the same.
+        """
+        if self.support is not None:
+            draws = self.sample(_SUPPORT_DRAWS, seed=0)
+            return draws.mean(axis=0), np.atleast_2d(np.cov(draws, rowvar=False))
         return mixture_moments(self.mixture, self.weights)
 
     def mode(self) -> Array:

@@ -59,7 +59,8 @@ class Problem:
     Parameters
     ----------
     log_density : callable
-        Takes a point (D,) and returns a float; when `noisy`, a pair (value, standard deviation). A
+        Takes a point (D,) and returns a float; when `noisy`, a pair (value, standard deviation).
+        −inf means that the point is outside the support of the posterior. A
         function with a keyword `rng` gets a NumPy generator seeded by the run and the number of the
         evaluation, so that a stochastic model can be replayed exactly.
     plausible_lower_bounds, plausible_upper_bounds : (D,)
@@ -198,7 +199,7 @@ class Problem:
             ) from error
         value, sd = self._parsed(answer, x)
         total = value + prior
-        if not np.isfinite(total):
+        if not total < np.inf:  # −inf is a value: the point is outside the support
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
         return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
 

@@ -13,12 +13,13 @@ from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
 from vbstack.engines.recorder import Recorder
-from vbstack.problem import Evaluation, Problem
+from vbstack.problem import Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.pyvbmc_objects import read_posterior
 from vbstack.runs.run import Run
 from vbstack.runs.versions import PYVBMC_PACKAGES, recorded_versions
 
+_LOW = -1e3
 OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
 
 
@@ -34,12 +35,14 @@ def run_pyvbmc(
     known = {}
     if recorder.precomputed:
         earlier = Evaluations.of(recorder.precomputed, problem.noisy)
-        parts = (earlier.x, earlier.values) + ((earlier.sds,) if problem.noisy else ())
+        finite = earlier.values[~earlier.outside]
+        values = np.where(earlier.outside, finite.min(initial=_LOW), earlier.values)
+        parts = (earlier.x, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
     with threadpool_limits(1), _quiet():
         vbmc = VBMC(
-            lambda x: _answer(recorder(x)),
+            _Answers(recorder),
             start,
             problem.lower_bounds,
             problem.upper_bounds,
@@ -65,9 +68,26 @@ def run_pyvbmc(
     )
 
 
-def _answer(evaluation: Evaluation) -> float | tuple[float, float]:
-    """The evaluation as pyvbmc wants it: a float, or (value, sd) when noisy."""
-    return evaluation.value if evaluation.sd is None else (evaluation.value, evaluation.sd)
+class _Answers:
+    """Evaluations as pyvbmc wants them: a float, or (value, sd) when noisy.
+
+    Outside the support the value is the lowest finite one so far, or `_LOW` while there is none:
+    pyvbmc refuses −inf, and its surrogate would bend to far lower values.
+    """
+
+    def __init__(self, recorder: Recorder):
+        self.recorder = recorder
+        finite = [one.value for one in recorder.precomputed if one.value > -np.inf]
+        self.lowest = min(finite, default=np.inf)
+
+    def __call__(self, x: Array) -> float | tuple[float, float]:
+        evaluation = self.recorder(x)
+        value = evaluation.value
+        if np.isneginf(value):
+            value = self.lowest if self.lowest < np.inf else _LOW
+        else:
+            self.lowest = min(self.lowest, value)
+        return value if evaluation.sd is None else (value, evaluation.sd)
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from vbstack.runs.journal import Journal
 from vbstack.runs.run import Run
 
 _RETRIES = 3
-_MOST_FLOORED = 0.2  # share of floored evaluations above which a run fails
-_FLOOR_DEPTH = 1000.0  # nats below the lowest value seen
+_BEFORE_JUDGED = 30  # evaluations before failures are judged
+_MOST_SCATTERED = 0.2  # share of failed evaluations above which a run fails, if they are scattered
 
 
 class ReplayMismatch(RuntimeError):
@@ -120,18 +120,30 @@ class Recorder:
                 failure = error
         if self.on_error != "floor":
             raise failure
-        seen = [evaluation.value for evaluation in self.made]
-        floor = min(seen, default=0.0) - (_FLOOR_DEPTH if not self.floored else 0.0)
-        sd = self.made[-1].sd if self.made else 1.0
-        sd = sd if self.problem.noisy else None
-        return Evaluation(point, floor, sd, time.perf_counter() - begun, failure.message)
+        sd = 1.0 if self.problem.noisy else None
+        return Evaluation(point, -np.inf, sd, time.perf_counter() - begun, failure.message)
 
     def _check_floored(self) -> None:
+        """An error if many evaluations fail without a pattern: failures are then no support."""
         bad, total = len(self.floored), len(self.made)
-        if total >= 10 and bad > _MOST_FLOORED * total:
-            last = self.floored[-1]
-            raise EvaluationError(
-                f"{bad} of {total} evaluations failed and were floored, more than "
-                f"{_MOST_FLOORED:.0%}; the last: {last.failure}",
-                np.array(last.x),
-            )
+        if (
+            total < _BEFORE_JUDGED
+            or bad <= _MOST_SCATTERED * total
+            or self._failures_are_together()
+        ):
+            return
+        last = self.floored[-1]
+        raise EvaluationError(
+            f"{bad} of {total} evaluations failed, more than {_MOST_SCATTERED:.0%}, and not in a "
+            f"region of their own; the last: {last.failure}",
+            np.array(last.x),
+        )
+
+    def _failures_are_together(self) -> bool:
+        """Whether most failed points have a failed one as their nearest neighbour."""
+        x = np.array([evaluation.x for evaluation in self.made])
+        failed = np.array([bool(evaluation.failure) for evaluation in self.made])
+        z = x / np.maximum(x.std(axis=0), 1e-300)
+        distances = np.square(z[failed][:, None] - z[None]).sum(axis=2)
+        distances[np.arange(failed.sum()), np.flatnonzero(failed)] = np.inf
+        return bool(failed[distances.argmin(axis=1)].mean() > 0.5)

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from vbstack.arrays import Array
-from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.dense import OUTSIDE_NATS, DenseProcess
 from vbstack.gaussian_process.integrals import (
     diagonal_expected_mean,
     diagonal_kernel_mean_gradients,
@@ -27,14 +27,19 @@ from vbstack.gaussian_process.integrals import (
 def expected_log_joints(
     process: DenseProcess, means: Array, sds: Array
 ) -> tuple[Array, Array, Array]:
-    """I (K,), ∂I/∂μ (K, D), ∂I/∂σ (K, D)."""
+    """I (K,), ∂I/∂μ (K, D), ∂I/∂σ (K, D); lowered by 10 nats × the share outside the support."""
     h, x = process.hyperparameters, process.data.inputs
     z, tau2 = diagonal_kernel_means(h, means, sds, x)
     bend, bend_means, bend_sds = diagonal_expected_mean(h, means, sds)
     values = process.alpha @ z + h.height - bend
     weighted = process.alpha[:, None] * z
     d_means, d_sds = diagonal_kernel_mean_gradients(weighted, means, sds, tau2, x)
-    return values, d_means - bend_means, d_sds - bend_sds
+    d_means, d_sds = d_means - bend_means, d_sds - bend_sds
+    if process.outside is not None:
+        share, share_means, share_sds = expected_log_joints(process.outside, means, sds)
+        values = values - OUTSIDE_NATS * share
+        d_means, d_sds = d_means - OUTSIDE_NATS * share_means, d_sds - OUTSIDE_NATS * share_sds
+    return values, d_means, d_sds
 
 
 def variances(process: DenseProcess, means: Array, sds: Array) -> tuple[Array, Array, Array]:
@@ -96,8 +101,11 @@ def gaussian_expectations(
     weighted = process.alpha * z
     from_centre, precision = mean - h.centre, h.mean_precision
     quadratic = precision @ (from_centre**2 + np.diag(covariance))
+    value = weighted.sum() + h.height - 0.5 * quadratic
+    if process.outside is not None:  # the slope and the curvature are those without it
+        value -= OUTSIDE_NATS * gaussian_expectations(process.outside, mean, covariance).value
     return GaussianExpectations(
-        value=weighted.sum() + h.height - 0.5 * quadratic,
+        value=value,
         slope=weighted @ solved - precision * from_centre,
         curvature=(solved * weighted[:, None]).T @ solved
         - np.linalg.inv(total) * weighted.sum()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,12 +24,15 @@ class TrainingData:
         Variance that is added to the kernel's diagonal.
     sds : (n,) or None
         Standard deviations of noisy values; None when they are exact.
+    outside : (m, D) or None
+        Points where the log density is −inf; None when there are none.
     """
 
     inputs: Array
     values: Array
     noise_variance: Array
     sds: Array | None = None
+    outside: Array | None = None
 
     @property
     def size(self) -> int:
@@ -58,7 +61,13 @@ class TrainingData:
             np.append(self.values, value),
             np.append(self.noise_variance, noise_variance),
             None if self.sds is None else np.append(self.sds, sd),
+            self.outside,
         )
+
+    def excluding(self, point: Array) -> TrainingData:
+        """With one point more that is outside the support."""
+        known = np.empty((0, self.dimension)) if self.outside is None else self.outside
+        return replace(self, outside=np.vstack([known, point]))
 
 
 def joined(parts: list[TrainingData]) -> TrainingData:

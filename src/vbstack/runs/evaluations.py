@@ -69,6 +69,11 @@ class Evaluations:
         )
 
     @property
+    def outside(self) -> NDArray[np.bool_]:
+        """Which points are outside the support: their value is −inf."""
+        return np.isneginf(self.values)
+
+    @property
     def size(self) -> int:
         return int(self.values.size)
 

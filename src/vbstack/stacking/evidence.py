@@ -30,10 +30,12 @@ from vbstack.modes import Estimate
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
+from vbstack.stacking.support import Support
 from vbstack.stacking.weights import WeightSolution
 
 CORRECTION_DRAWS = 4096
 SELECTION_SHARE = 0.25
+UNSURE = 0.1  # of a label between −½ and ½: how far from the boundary of the support it is doubtful
 
 
 @dataclass(frozen=True)
@@ -164,37 +166,41 @@ _POOLED_NAMES = {
 def evidence(
     runs: Sequence[Run],
     mixture: Mixture,
+    log_joint: Array,
     solution: WeightSolution,
     pooled: Pooled | None,
     why_not: str,
     rng: np.random.Generator,
+    support: Support | None = None,
 ) -> Evidence:
     """The evidence of the weights in `solution`, from the runs that were stacked.
 
-    With `pooled`, the solution's ELBOs are those of the pooled log-joints. `why_not` says why
+    The solution's ELBOs are those of `log_joint` (K,), in link space. `why_not` says why
     evaluations were not pooled.
     """
     own = own_log_joints(runs)
-    w, log_joint = solution.weights, mixture.original_log_joint(own)
-    change = np.zeros(mixture.size) if pooled is None else own - pooled.link_log_joint
-    raw, expected = solution.lower + float(w @ change), float(w @ log_joint)
+    w, own_original = solution.weights, mixture.original_log_joint(own)
+    change = np.zeros(mixture.size) if pooled is None else own - log_joint
+    raw, expected = solution.lower + float(w @ change), float(w @ own_original)
     entropy = raw - expected
-    run_values = np.bincount(mixture.owner, mixture.own_weights * log_joint)
+    run_values = np.bincount(mixture.owner, mixture.own_weights * own_original)
     gp_sd = float(np.sqrt(max(0.0, _log_joint_variance(runs, mixture, w))))
     noisy = any(run.is_noisy for run in runs)
     total_sd = float(np.hypot(solution.standard_error, gp_sd))
     estimates = {
         "raw": raw,
-        "capped_components": min(raw, float(np.median(log_joint)) + entropy),
+        "capped_components": min(raw, float(np.median(own_original)) + entropy),
         "capped_runs": min(raw, float(np.median(run_values)) + entropy),
         "naive": solution.naive + float(mixture.naive_weights @ change),
     }
     sds = dict.fromkeys(estimates, total_sd)
-    from_pool = None if pooled is None else _from_pool(mixture, solution, pooled, rng)
+    from_pool = (
+        None if pooled is None else _from_pool(mixture, log_joint, solution, pooled, rng, support)
+    )
     if from_pool is not None:
         estimates |= {"pooled": from_pool.log_evidence, "pooled_elbo": from_pool.elbo}
         sds |= {"pooled": from_pool.log_evidence_sd, "pooled_elbo": from_pool.elbo_sd}
-    method, reason = _headline(noisy, pooled is not None, why_not)
+    method, reason = _headline(noisy, pooled is not None, why_not, support is not None)
     return Evidence(
         raw=raw,
         capped_components=estimates["capped_components"],
@@ -216,15 +222,22 @@ def evidence(
 
 
 def _from_pool(
-    mixture: Mixture, solution: WeightSolution, pooled: Pooled, rng: np.random.Generator
+    mixture: Mixture,
+    log_joint: Array,
+    solution: WeightSolution,
+    pooled: Pooled,
+    rng: np.random.Generator,
+    support: Support | None,
 ) -> PooledEvidence:
     """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
     w = solution.weights
-    found = corrections(mixture, w, pooled, rng)
+    found = corrections(mixture, w, pooled, rng, support)
     used = np.flatnonzero(w)
     quadrature = max(0.0, float(w[used] @ pooled.covariance(used) @ w[used]))
     variance = quadrature + solution.standard_error**2
     elbo = solution.lower - found.selection
+    if support is not None:  # the weights were chosen with log-joints that are lowered outside
+        elbo += found.cut + float(w @ (pooled.link_log_joint - log_joint))
     return PooledEvidence(
         elbo=elbo,
         elbo_sd=float(np.sqrt(variance + found.selection_sd**2)),
@@ -238,44 +251,63 @@ def _from_pool(
 @dataclass(frozen=True)
 class Corrections:
     """From a pooled ELBO to the log evidence: selection, KL(q ‖ p), the error of the first and of
-    both together."""
+    both together; and what cutting the mixture off at the support changes in its ELBO."""
 
     selection: float
     divergence: float
     selection_sd: float
     sd: float
+    cut: float = 0.0
 
 
 def corrections(
-    mixture: Mixture, weights: Array, pooled: Pooled, rng: np.random.Generator
+    mixture: Mixture,
+    weights: Array,
+    pooled: Pooled,
+    rng: np.random.Generator,
+    support: Support | None = None,
 ) -> Corrections:
     """Both corrections on common draws; p is known through the process only.
 
     Importance ratios are cut at √n times their median (Ionides 2008 has the mean, which a single
     draw beyond the evaluations, where the process makes its values up, can raise at will). The
     second-order term is an expectation over what is not known: half of it counts as error, as does
-    half of Stein's.
+    half of Stein's. With a support A the posterior is q_A = q / q(A) within it, and
+
+        ELBO(q_A) − E_q[f̂ − log q] = E_{q_A}[f̂ − log q] − E_q[f̂ − log q] + log q(A)
+        log Z = log E_q[1_A exp(f̂ − log q)]
     """
     link = mixture.links[0]
-    x = mixture.sample(weights, CORRECTION_DRAWS, rng)
+    x = mixture.sample(weights, CORRECTION_DRAWS * (1 if support is None else 4), rng)
     y = link.forward(x)
     mean, variance = pooled.predict(y)
     log_ratio = mean - mixture.log_density(x, weights) - link.log_jacobian(y)
     relative = log_ratio - np.median(log_ratio)
     ratio = np.exp(np.minimum(relative, 0.5 * np.log(relative.size)))
-    known = float(np.log(ratio.mean()) - relative.mean())
+    cut = edge = 0.0
+    if support is not None:
+        score = support.score(x)
+        inside, unsure = score < 0.0, np.abs(score) < UNSURE
+        # Half of what lies where the label is nearly undecided may be wrong.
+        edge = 0.5 * float((ratio * unsure).sum() / (ratio * inside).sum())
+        ratio = np.where(inside, ratio, 0.0)
+        cut = float(relative[inside].mean() - relative.mean() + np.log(inside.mean()))
+    known = float(np.log(ratio.mean()) - relative.mean()) - cut
     share = ratio / ratio.sum()
     common, gained = pooled.average(y, share)
     unknown = 0.5 * max(0.0, float(share @ variance) - common)
     monte_carlo = np.std(ratio / ratio.mean() - relative) / np.sqrt(relative.size)
     selection_sd = 0.5 * abs(gained)
-    sd = np.sqrt(selection_sd**2 + (0.5 * unknown) ** 2 + monte_carlo**2)
-    return Corrections(SELECTION_SHARE * gained, known + unknown, selection_sd, float(sd))
+    sd = np.sqrt(selection_sd**2 + (0.5 * unknown) ** 2 + monte_carlo**2 + edge**2)
+    gained *= SELECTION_SHARE
+    return Corrections(gained, known + unknown, selection_sd, float(sd), cut)
 
 
-def _headline(noisy: bool, pooled: bool, why_not: str) -> tuple[Estimate, str]:
+def _headline(noisy: bool, pooled: bool, why_not: str, supported: bool) -> tuple[Estimate, str]:
     """Which estimate is the headline, and why."""
     scored = "every component is scored with the evaluations of all runs"
+    if pooled and supported:
+        return "pooled", f"{scored}; the stack is cut off where the log density is −inf"
     if pooled and noisy:
         return "pooled", (
             f"{scored}; the estimated divergence of the stack from the posterior is added"

@@ -136,12 +136,17 @@ def pooled(mixture: Mixture, runs: Sequence[Run], also: Sequence[Run]) -> Pooled
     data, priors = near_the_top(everything, sources)
     processes, shares = weighed(priors[:_KEPT], data)
     left_out = everything.size - data.size
-    if len(sources) == 1:
+    if len(sources) == 1 and not _saw_the_outside(runs[0]):
         own = own_log_joints(runs), runs[0].expected_log_joint_covariance
         return SingleRun(own[0], mixture, processes, shares, data.size, left_out, own[1])
     parts = mixture.centres, mixture.factors
     mean = shares @ np.array([process.expected(*parts) for process in processes])
     return Pooled(mean, mixture, processes, shares, data.size, left_out)
+
+
+def _saw_the_outside(run: Run) -> bool:
+    """Whether evaluations were −inf: then the run's own log-joints are lowered outside."""
+    return run.evaluations is not None and bool(run.evaluations.outside.any())
 
 
 def gather(runs: Sequence[Run]) -> TrainingData:

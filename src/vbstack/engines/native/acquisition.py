@@ -25,7 +25,7 @@ s² −= c² / v.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -100,6 +100,12 @@ class Candidates:
             if scores[place] > highest:
                 point, highest = near[place], float(scores[place])
         return point
+
+    def excluding(self, process: DenseProcess, point: Array) -> Candidates:
+        """The candidates after `point` turned out to be outside the support."""
+        chosen = np.all(self.points == point, axis=1)
+        mean, _ = process.predict(self.points)
+        return replace(self, log_q=np.where(chosen, -np.inf, self.log_q), mean=mean)
 
     def including(
         self, before: DenseProcess, point: Array, value: float, sd: float = 0.0

@@ -41,12 +41,13 @@ from vbstack.gaussian_process.quadrature import (
     expected_log_joints,
     standard_deviations,
 )
-from vbstack.problem import Problem
+from vbstack.problem import EvaluationError, Problem
 from vbstack.runs.run import Run
 from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
 
 _WHITENING_PAUSE = 4  # iterations between two attempts at another space
 _CALM = 2  # more exploratory evaluations for every calm iteration
+_FEWEST_INSIDE = 5  # first evaluations that have to be within the support
 _VALIDATIONS = 4  # of the final fit, at most
 _MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 _NOISY_MISFIT = 4.0  # with noise, which is most of J
@@ -147,6 +148,24 @@ def _evaluate_first(
     for point in (start, *others):
         if len(recorder) < wanted and tuple(point) not in known:
             recorder(point)
+    _find_the_support(problem, recorder, rng, settings)
+
+
+def _find_the_support(
+    problem: Problem, recorder: Recorder, rng: np.random.Generator, settings: Settings
+) -> None:
+    """More points of the plausible box, until a few are within the support."""
+    box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
+    wanted = min(_FEWEST_INSIDE, settings.fun_eval_start)
+    while (~recorder.evaluations().outside).sum() < wanted:
+        if len(recorder) >= settings.max_fun_evals:
+            made = recorder.evaluations()
+            raise EvaluationError(
+                f"{made.outside.sum()} of {made.size} evaluations are outside the support (−inf): "
+                "move the plausible box to where the log density is finite",
+                made.x[made.outside][-1],
+            )
+        recorder(rng.uniform(*box))
 
 
 def _evaluate_more(
@@ -158,6 +177,10 @@ def _evaluate_more(
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
         point = way(candidates, process, mixture, rng)
         evaluation = recorder(state.map_.inverse(point[None])[0])
+        if np.isneginf(evaluation.value):
+            process = process.excluding(point)
+            candidates = candidates.excluding(process, point)
+            continue
         seen = evaluation.value + float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
@@ -183,14 +206,16 @@ def _validated(
         chosen = np.argsort(-mixture.weights * doubt)[:count]
         steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
         points = mixture.means[chosen] + steps
-        mean, variance = process.predict(points)
+        mean, variance = process.predict(points, lowered=False)
         made = [recorder(x) for x in state.map_.inverse(points)]
         found = np.array([evaluation.value for evaluation in made])
         found += state.map_.log_jacobian(points)
         data = training_data(recorder, state.map_)
-        misses = np.abs(compressed(found, float(data.values.max()), mixture.dimension) - mean)
-        noise = np.array([evaluation.sd or 0.0 for evaluation in made])
-        if not (misses > 0.5 + 3 * np.sqrt(variance + noise**2)).any():
+        inside = np.isfinite(found)
+        top, dimension = float(data.values.max()), mixture.dimension
+        misses = np.abs(compressed(found[inside], top, dimension) - mean[inside])
+        noise = np.array([evaluation.sd or 0.0 for evaluation in made])[inside]
+        if not (misses > 0.5 + 3 * np.sqrt(variance[inside] + noise**2)).any():
             return iteration.with_surrogate_conditioned(state, data, rng), True
         refitted = iteration.with_surrogate_refitted(state, data)
         state = final_fit.final(refitted, settings, rng)

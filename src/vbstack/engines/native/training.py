@@ -6,6 +6,8 @@ down there, and all that matters is that it is low.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from vbstack.arrays import Array
@@ -24,8 +26,11 @@ def training_data(recorder: Recorder, map_: Transform) -> TrainingData:
 
     A point on a hard bound has no place there, and is left out.
     """
-    seen = recorder.evaluations().seen_from(map_)
-    return shaped(seen.x, seen.values, seen.sds)
+    made = recorder.evaluations()
+    seen = made.seen_from(map_)
+    outside = made.x[made.outside & map_.inside(made.x)]
+    data = shaped(seen.x, seen.values, seen.sds)
+    return replace(data, outside=map_.forward(outside)) if len(outside) else data
 
 
 def shaped(inputs: Array, values: Array, sds: Array | None = None) -> TrainingData:
