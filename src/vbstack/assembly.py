@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from vbstack.gaussian_process.dense import OUTSIDE_NATS
 from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.files import FileError
@@ -82,7 +81,7 @@ def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
     pool, why_not = _pool(mixture, used, others, settings.evaluations, support is not None)
     log_joint = own_log_joints(used) if pool is None else pool.link_log_joint
     if pool is not None and support is not None:
-        log_joint = log_joint - OUTSIDE_NATS * support.shares_outside(mixture)
+        log_joint = log_joint - support.lowering(mixture)
     free = FreeWeights.of(settings.weights, mixture, [run.elbo for run in used])
     rng = np.random.default_rng(settings.seed)
     if settings.solver == "adam":

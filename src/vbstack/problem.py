@@ -74,6 +74,9 @@ class Problem:
         Added to every value; `prior` is another name for it.
     args, kwargs
         Passed to `log_density` after the point.
+    constraint : callable, optional
+        Takes a point (D,) and says whether it is within the support. Where it is not the log
+        density is −inf, and is not called.
     """
 
     log_density: Callable[..., Any]
@@ -86,6 +89,7 @@ class Problem:
     log_prior: Any
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    constraint: Callable[[Array], Any] | None
 
     def __init__(
         self,
@@ -101,11 +105,14 @@ class Problem:
         prior: Any = None,
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
+        constraint: Callable[[Array], Any] | None = None,
     ):
         if not callable(log_density):
             raise TypeError(
                 f"problem: log_density is a {type(log_density).__name__}, not a function"
             )
+        if constraint is not None and not callable(constraint):
+            raise TypeError(f"problem: constraint is a {type(constraint).__name__}, not a function")
         if prior is not None and log_prior is not None:
             raise ValueError("problem: give log_prior or prior, not both")
         dimension = np.size(plausible_lower_bounds)
@@ -124,6 +131,7 @@ class Problem:
             "log_prior": prior if log_prior is None else log_prior,
             "args": args,
             "kwargs": {} if kwargs is None else kwargs,
+            "constraint": constraint,
         }
         for name, value in settings.items():
             object.__setattr__(self, name, value)
@@ -189,6 +197,9 @@ class Problem:
         """One evaluation at x; `EvaluationError` if it is unusable."""
         begun = time.perf_counter()
         x = np.array(x, dtype=float).ravel()
+        if not self._allowed(x):
+            sd = 1.0 if self.noisy else None
+            return Evaluation(tuple(x.tolist()), -np.inf, sd, time.perf_counter() - begun)
         extra = {"rng": rng} if self.takes_rng else {}
         try:
             answer = self.log_density(x.copy(), *self.args, **self.kwargs, **extra)
@@ -202,6 +213,17 @@ class Problem:
         if not total < np.inf:  # −inf is a value: the point is outside the support
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
         return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
+
+    def _allowed(self, x: Array) -> bool:
+        """Whether the constraint, if there is one, holds at x."""
+        if self.constraint is None:
+            return True
+        try:
+            return bool(self.constraint(x.copy()))
+        except Exception as error:
+            raise EvaluationError(
+                f"constraint raised {type(error).__name__}: {error}", x
+            ) from error
 
     def _parsed(self, answer: Any, x: Array) -> tuple[float, float | None]:
         if isinstance(answer, tuple) != self.noisy:

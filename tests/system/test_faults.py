@@ -56,7 +56,7 @@ def is_a_pair(x):
         (raises, "raised ZeroDivisionError: my own mistake"),
         (is_nan, "returned nan"),
         (is_infinite, "returned inf"),
-        (is_minus_infinite, "returned -inf"),
+        (is_minus_infinite, "evaluations are outside the support"),
         (is_a_vector, "not single numbers"),
         (is_a_pair, "expected a single number because noisy=False"),
     ],
@@ -72,6 +72,9 @@ def test_a_function_that_fails_costs_its_run_and_says_where(tmp_path, density, m
     assert RunStore(tmp_path).state(0).state == "failed"
 
 
+FORTY = {"max_fun_evals": 40}
+
+
 def fails_beyond(x, limit):
     return np.nan if abs(x[0]) > limit else -0.5 * float(x[0] ** 2)
 
@@ -84,15 +87,21 @@ def test_floored_evaluations_are_counted_and_shown(tmp_path):
     assert f"{run.floored} failed evaluations were replaced" in posterior.summary()
 
 
-def test_too_many_floored_evaluations_fail_the_run(tmp_path):
-    with pytest.raises(TooFewRuns, match="more than 20%"):
-        go(
-            tmp_path,
-            1,
-            target=problem(fails_beyond, noisy=False, limit=0.5),
-            executor="here",
-            on_error="floor",
-        )
+def fails_here_and_there(x):
+    return np.nan if int(1e6 * abs(x[0])) % 3 == 0 else -0.5 * float(x[0] ** 2)
+
+
+def test_many_failures_without_a_region_of_their_own_fail_the_run(tmp_path):
+    target = problem(fails_here_and_there, noisy=False)
+    with pytest.raises(TooFewRuns, match="more than 20%, and not in a region of their own"):
+        go(tmp_path, 1, target=target, executor="here", on_error="floor", options=FORTY)
+
+
+def test_many_failures_in_a_region_of_their_own_are_outside_the_support(tmp_path):
+    target = problem(fails_beyond, noisy=False, limit=0.5)
+    (run,) = go(tmp_path, 1, target=target, executor="here", on_error="floor", options=FORTY)
+    assert run.floored > 0.2 * run.evaluations.size
+    assert np.array_equal(run.evaluations.outside, np.abs(run.evaluations.x[:, 0]) > 0.5)
 
 
 def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):

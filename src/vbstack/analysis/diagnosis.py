@@ -268,6 +268,11 @@ def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None)
             f"run {posterior.kept[place]} is a copy of run {first}: copies agree without telling "
             "anything; give every run its own seed."
         )
+    if posterior.support is not None and posterior.outside_mass > NOTABLE:
+        yield (
+            f"{posterior.outside_mass:.0%} of the mixture lies where the log density is −inf or "
+            "failed, and is cut off: the posterior near that edge is less exact; more runs help."
+        )
     if len(posterior.runs) == 1:
         yield "only one run was stacked: nothing can be said about what it missed."
     if len(posterior.dropped) > len(posterior.runs):

@@ -4,8 +4,8 @@ With K = k(X, X) + noise = L Lᵀ and α = K⁻¹(y − m):  f̄(x) = m(x) + k(x
 s²(x) = k(x, x) − |L⁻¹ k(X, x)|². One more evaluation adds a row to L (O(n²)).
 
 Where the log density is −inf, at points outside its support, f has no value. A second process o,
-for the label 0 (inside) or 1 (outside), learns the support, and f̄ is lowered by 10 o nats: a mixture
-then keeps away from the outside, and the step is smooth enough for its gradients.
+for the label 0 (inside) or 1 (outside), learns the support, and f̄ is lowered by 10 o nats: a
+mixture then keeps away from the outside, and the step is smooth enough for its gradients.
 """
 
 from __future__ import annotations

@@ -31,6 +31,12 @@ def _run_lines(posterior: StackedPosterior) -> list[str]:
         for place, run in zip(posterior.kept, posterior.runs, strict=True)
         if run.floored
     ]
+    if posterior.support is not None:
+        seen = posterior.support
+        lines.append(
+            f"{seen.outside} of {seen.evaluations} evaluations are outside the support (−inf or "
+            f"failed); {posterior.outside_mass:.1%} of the mixture lies there and is cut off"
+        )
     return lines + [f"{d.index:>5} dropped: {d.reason}" for d in posterior.dropped]
 
 

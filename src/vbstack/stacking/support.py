@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.arrays import Array
-from vbstack.gaussian_process.dense import DenseProcess, best_predicting
+from vbstack.gaussian_process.dense import OUTSIDE_NATS, DenseProcess, best_predicting
 from vbstack.gaussian_process.integrals import kernel_means
 from vbstack.gaussian_process.prior import Prior
 from vbstack.runs.run import Run
@@ -83,10 +83,10 @@ class Support:
         score[within] = sum(process.predict(z)[0] for process in self.labels)
         return score
 
-    def shares_outside(self, mixture: Mixture) -> Array:
-        """About which share of each component (K,) is outside: the expected label, within 0 and 1.
+    def lowering(self, mixture: Mixture) -> Array:
+        """10 nats × about the share of each component (K,) outside: the expected label, 0 to 1.
 
-        The components are those of runs that share this link.
+        Expected log-joints are lowered by it, so that weights go to components inside.
         """
         centres = (mixture.centres - self.centre) @ self.whitener.T
         factors = self.whitener @ mixture.factors
@@ -94,7 +94,7 @@ class Support:
         for process in self.labels:
             prior = Prior.of(process.hyperparameters)
             total += kernel_means(prior, centres, factors, process.data.inputs) @ process.alpha
-        return np.clip(total, 0.0, 1.0)
+        return np.asarray(OUTSIDE_NATS * np.clip(total, 0.0, 1.0))
 
 
 def _some(points: Array) -> Array:

@@ -87,11 +87,11 @@ def test_failures_end_the_run_are_retried_or_floored():
         Recorder(problem(failing({0, 1, 2})), 1, Journal(), "retry")(x)
     floor = Recorder(problem(failing({3})), 1, Journal(), "floor")
     values = [floor(x).value for _ in range(12)]
-    assert values[3] < -1000
+    assert values[3] == -np.inf
     assert floor.floored[0].failure == "log_density raised RuntimeError: simulator crashed"
-    many = Recorder(problem(failing({1, 4, 7})), 1, Journal(), "floor")
-    with pytest.raises(EvaluationError, match="3 of 10 evaluations failed"):
-        [many(x) for _ in range(12)]
+    many = Recorder(problem(failing(set(range(0, 40, 3)))), 1, Journal(), "floor")
+    with pytest.raises(EvaluationError, match="10 of 30 evaluations failed, more than 20%"):
+        [many(np.array([0.01 * n])) for n in range(40)]
     with pytest.raises(ValueError, match="on_error='ignore'"):
         Recorder(problem(), 1, Journal(), "ignore")  # type: ignore[arg-type]
 

@@ -156,7 +156,7 @@ def _find_the_support(
 ) -> None:
     """More points of the plausible box, until a few are within the support."""
     box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
-    wanted = min(_FEWEST_INSIDE, settings.fun_eval_start)
+    wanted = min(_FEWEST_INSIDE, settings.fun_eval_start, settings.max_fun_evals)
     while (~recorder.evaluations().outside).sum() < wanted:
         if len(recorder) >= settings.max_fun_evals:
             made = recorder.evaluations()
