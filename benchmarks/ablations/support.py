@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import multivariate_normal, ncx2, norm
 from threadpoolctl import threadpool_limits
 
@@ -34,7 +35,7 @@ class Cut:
 
     name: str
     log_density: Callable[[Array], float]
-    inside: Callable[[Array], Array]
+    inside: Callable[[Array], NDArray[np.bool_]]
     log_evidence: float
     box: tuple[Array, Array]
     on_error: str = "fail_run"
