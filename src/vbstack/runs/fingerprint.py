@@ -84,7 +84,10 @@ class _Walk:
             self.callable(name, value)
             return
         self._canon.coded = False
-        digest = self._canon.digest(value).hex()
+        try:
+            digest = self._canon.digest(value).hex()
+        except Exception:  # whatever an object does when it is looked at: it counts by its type
+            digest = self._canon.digest(type(value).__qualname__).hex()
         self.parts[name] = f"python {_python()}:{digest}" if self._canon.coded else digest
 
     def callable(self, name: str, function: Any) -> None:
