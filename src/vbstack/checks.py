@@ -46,7 +46,9 @@ def shortened(text: str, most: int = 500) -> str:
     half = most // 2
     if len(text) > most:
         text = f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
-    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
 
 
 def checked(

@@ -152,7 +152,10 @@ def held(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     defaults = function.__defaults__ or ()
     count = function.__code__.co_argcount
     names = function.__code__.co_varnames[count - len(defaults) : count]
-    for name, value in (*zip(names, defaults, strict=True), *(function.__kwdefaults__ or {}).items()):
+    for name, value in (
+        *zip(names, defaults, strict=True),
+        *(function.__kwdefaults__ or {}).items(),
+    ):
         yield f"default of {name!r}", value
 
 
@@ -215,7 +218,9 @@ def _version(module: str) -> str:
     if root in sys.stdlib_module_names or root == "builtins":
         return ""
     try:
-        return str(getattr(sys.modules.get(root), "__version__", None) or importlib.metadata.version(root))
+        return str(
+            getattr(sys.modules.get(root), "__version__", None) or importlib.metadata.version(root)
+        )
     except importlib.metadata.PackageNotFoundError:
         return ""
 
