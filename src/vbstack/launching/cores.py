@@ -16,7 +16,7 @@ def available_cores(root: Path = Path("/")) -> int:
         bound = len(os.sched_getaffinity(0))
     except (AttributeError, OSError):  # not on every system
         bound = os.cpu_count() or 1
-    return max(1, min(bound, math.ceil(_allowed(root))))
+    return max(1, math.ceil(min(bound, _allowed(root))))
 
 
 def _allowed(root: Path) -> float:

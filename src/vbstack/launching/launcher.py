@@ -322,7 +322,7 @@ class _Job:
         if run is None:
             return
         made = 0 if run.evaluations is None else len(run.evaluations.values)
-        extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""
+        extra = f", {outcome.replayed} of them replayed" if outcome.replayed > 1 else ""
         note = f" ({outcome.message})" if outcome.message else ""
         self.reporter.say(
             f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"

@@ -44,10 +44,10 @@ def check_model(
     then = plan.model
     different = [] if then is None else then.differences(now)
     untold = [] if then is None else then.incomparable(now)
-    known = recorded(problem, store, plan, finished)
+    unsure = then is None or bool(different) or bool(untold)
+    known = recorded(problem, store, plan, finished, unsure)
     if not known and not finished:
         return ""
-    unsure = then is None or bool(different) or bool(untold)
     blind = problem.noisy and not problem.takes_rng
     if different and (blind or not known):
         why = "is noisy without rng" if blind else "left no evaluations to compare"
@@ -67,17 +67,22 @@ def check_model(
 
 
 def recorded(
-    problem: Problem, store: RunStore, plan: Plan, finished: Mapping[int, Run]
+    problem: Problem,
+    store: RunStore,
+    plan: Plan,
+    finished: Mapping[int, Run],
+    running_ones: bool = True,
 ) -> list[Recorded]:
     """Evaluations in the store, those to be made again first: the highest and the lowest.
 
     Of a log density with `rng` the first ones of runs: their generator is known for certain, also
-    if the run was resumed with evaluations known beforehand.
+    if the run was resumed with evaluations known beforehand. Runs that are under way are left out
+    unless `running_ones` is given.
     """
     found = [one for index, run in finished.items() for one in _of_run(index, run, plan)]
     for path in sorted(store.directory.glob("run-*.journal")):
         index = int(path.name[4:9])
-        if index not in finished:
+        if index not in finished and (running_ones or store.state(index).state != "running"):
             seed = plan.run_seed(index)
             found += [
                 (place, Recorded(index, one.x, one.value, one.sd, _seeds(seed, place, plan)))

@@ -97,8 +97,11 @@ class LaunchSettings:
         return plan
 
     def _engine(self, store: RunStore | None) -> EngineName:
-        """The engine that is meant; "auto" is that of the store, if it is there already."""
-        there = store is not None and store.exists() and not self.fresh
-        if self.engine == "auto" and store is not None and there:
-            return store.read_plan().engine
-        return resolved(self.engine, self.problem)
+        return engine_for(self.problem, None if self.fresh else store, self.engine)
+
+
+def engine_for(problem: Problem, store: RunStore | None, name: EngineChoice) -> EngineName:
+    """The engine that `name` means; "auto" is that of the store, if it is there already."""
+    if name == "auto" and store is not None and store.exists():
+        return store.read_plan().engine
+    return resolved(name, problem)

@@ -28,9 +28,11 @@ _INSTALLED = [
     for name, path in sysconfig.get_paths().items()
     if name in ("stdlib", "platstdlib", "purelib", "platlib")
 ]
-_STORED = {"STORE_GLOBAL", "DELETE_GLOBAL"}
+_STORED = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")
 _SHAPES = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS | inspect.CO_GENERATOR | inspect.CO_COROUTINE
 _LOADED = ("LOAD_GLOBAL", "LOAD_NAME")
+_CHANGING = {"add", "append", "appendleft", "clear", "extend", "insert", "pop", "popleft", "remove"}
+_CHANGING |= {"setdefault", "update", "write"}  # methods that change what they are called on
 
 
 class Canon:
@@ -143,8 +145,12 @@ class Canon:
 
 
 def held(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function holds: the variables of its closure and its defaults."""
+    """What a function holds: the variables of its closure, without those that it changes itself,
+    and its defaults."""
+    changed = _names(function.__code__)[1]
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        if name in changed:
+            continue
         try:
             yield f"closure variable {name!r}", cell.cell_contents
         except ValueError:  # not filled yet
@@ -161,11 +167,11 @@ def held(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 def used_globals(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """Global names that a function uses, sorted, with their values; of modules of the user's own
-    those attributes that it names. What the function itself assigns is left out: it changes with
-    every call."""
-    loaded, stored, attributes = _names(function.__code__)
+    those attributes that it names. What the function itself assigns or fills, such as a list of its
+    calls, is left out: it changes with every call."""
+    loaded, changed, attributes = _names(function.__code__)
     space = function.__globals__
-    for name in sorted(loaded - stored):
+    for name in sorted(loaded - changed):
         if name not in space or (name.startswith("__") and name.endswith("__")):
             continue
         value = space[name]
@@ -234,21 +240,35 @@ def _module_name(value: Any) -> str | None:
 
 
 def _names(code: types.CodeType) -> tuple[set[str], set[str], set[str]]:
-    """Global names that the code, or code in it, loads; those it assigns; attributes it names."""
-    loaded, stored, attributes = set(), set(), set()
-    for step in dis.get_instructions(code):
+    """Global names that the code, or code in it, loads; names whose values it changes; attributes
+    that it names."""
+    loaded, changed, attributes = set(), set(), set()
+    steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
+    for place, step in enumerate(steps):
         if step.opname in _LOADED or step.opname.startswith("LOAD_FROM_DICT_OR_GLOBALS"):
             loaded.add(step.argval)
         elif step.opname in _STORED:
-            stored.add(step.argval)
+            changed.add(step.argval)
         elif step.opcode in dis.hasname:
             attributes.add(str(step.argval))
+        if step.opname in (*_LOADED, "LOAD_DEREF") and _changes(steps[place + 1 : place + 3]):
+            changed.add(step.argval)
         if isinstance(step.argval, types.CodeType):
             inner = _names(step.argval)
             loaded |= inner[0]
-            stored |= inner[1]
+            changed |= inner[1]
             attributes |= inner[2]
-    return loaded, stored, attributes
+    return loaded, changed, attributes
+
+
+def _changes(following: list[dis.Instruction]) -> bool:
+    """Whether what was just loaded is changed by what follows: x.append(…), x[…] = …, x[…] += …"""
+    if len(following) < 2:
+        return False
+    first, second = following
+    if first.opname in ("LOAD_METHOD", "LOAD_ATTR"):
+        return first.argval in _CHANGING
+    return first.opname.startswith("LOAD_") and second.opname in ("STORE_SUBSCR", "COPY")
 
 
 def _is_atom(value: Any) -> bool:
