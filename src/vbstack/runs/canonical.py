@@ -268,7 +268,8 @@ def _changes(following: list[dis.Instruction]) -> bool:
     first, second = following
     if first.opname in ("LOAD_METHOD", "LOAD_ATTR"):
         return first.argval in _CHANGING
-    return first.opname.startswith("LOAD_") and second.opname in ("STORE_SUBSCR", "COPY")
+    in_place = second.opname == "COPY" and second.argval == 2
+    return first.opname.startswith("LOAD_") and (in_place or second.opname == "STORE_SUBSCR")
 
 
 def _is_atom(value: Any) -> bool:
