@@ -1,5 +1,6 @@
 """A store knows its log density: a changed one is refused, the same one goes on, in real life."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -106,8 +107,6 @@ def test_a_script_that_is_run_again_goes_on_or_is_refused(tmp_path, change):
 
 
 def assert_matches(pattern, text):
-    import re
-
     assert re.search(pattern, text), text
 
 
@@ -270,7 +269,7 @@ def test_fresh_sets_aside_and_uses_a_new_plan_and_not_while_a_run_is_under_way(t
 
 def test_auto_asks_only_once(tmp_path):
     space = cell()
-    keep = {"screen": Screen(require_converged=False, max_variance=np.inf), "progress": False}
+    keep = Screen(require_converged=False, max_variance=np.inf)
     options = {"max_fun_evals": 12, "final_components": 2}
     posterior = fit(
         problem(space["log_density"]),
@@ -281,6 +280,7 @@ def test_auto_asks_only_once(tmp_path):
         seed=1,
         executor="here",
         options=options,
-        **keep,
+        screen=keep,
+        progress=False,
     )
     assert len(space["calls"]) == 12 * len(posterior.runs)
