@@ -158,7 +158,12 @@ def is_current(posterior: StackedPosterior, runs: Sequence[Run]) -> bool:
 
 
 def numbered(posterior: StackedPosterior, numbers: Sequence[int]) -> StackedPosterior:
-    """The posterior whose runs are called by their numbers in a store."""
+    """The posterior whose runs are called by their numbers in a store.
+
+    One with failed runs among the dropped was made by `fit`, which has numbered them already.
+    """
+    if len(posterior.kept) + len(posterior.dropped) > len(posterior.sources):
+        return posterior
     return replace(
         posterior,
         kept=tuple(numbers[place] for place in posterior.kept),

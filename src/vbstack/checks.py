@@ -28,6 +28,29 @@ def checked_whole(setting: str, value: Any, least: int) -> int:
     return whole
 
 
+def checked_seconds(setting: str, value: Any) -> float | None:
+    """A positive number of seconds as a float, or None for no limit."""
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        seconds = float("nan")
+    if isinstance(value, (bool, str)) or not seconds > 0:
+        raise ValueError(f"{setting}={value!r} must be a positive number of seconds, or None")
+    return seconds
+
+
+def shortened(text: str, most: int = 500) -> str:
+    """The text without control characters, its middle left out where it is longer than `most`."""
+    half = most // 2
+    if len(text) > most:
+        text = f"{text[:half]} … {len(text) - 2 * half} characters … {text[-half:]}"
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
+
+
 def checked(
     owner: str, name: str, value: object, shape: tuple[int, ...], *, finite: bool = True
 ) -> Array:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
-from vbstack.assembly import stack, stacked
+from vbstack.assembly import numbered, stack, stacked
 from vbstack.checks import checked_whole
-from vbstack.launching.launcher import launch
+from vbstack.launching.launcher import Launched, launched
 from vbstack.launching.progress import Reporter
+from vbstack.launching.settings import LaunchSettings
 from vbstack.modes import EngineChoice
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
 from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore
+from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 
 _STACK_SETTINGS = {field.name for field in fields(StackSettings)} - {"seed"}
@@ -51,7 +52,11 @@ def fit(
         What makes a run; "auto" is native for log densities without noise of up to ten
         parameters, pyvbmc for others.
     **settings
-        For `launch` (executor, n_workers, seed, starts, options, …) and `stack` (weights, …).
+        For `launch` (executor, n_workers, seed, starts, options, fresh, trust_store, …) and `stack`
+        (weights, …).
+
+    All settings are checked before the first evaluation. Runs are called by their numbers in the
+    plan (`kept`, `dropped`); those that failed are among the dropped, with the reason.
     """
     given = {name: settings.pop(name) for name in _STACK_SETTINGS & set(settings)}
     stacking = StackSettings(**{name: value for name, value in given.items() if value is not None})
@@ -60,24 +65,31 @@ def fit(
     elif n_runs != "auto":
         raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
     reporter = Reporter(silent=not settings.get("progress", True))
-    if store is None:
-        store = tempfile.mkdtemp(prefix="vbstack-")
-        reporter.say(f"the runs are kept in {store}")
-    settings |= {"store": store, "engine": engine}
     if not reporter.silent:
         settings.setdefault("announce", StackSoFar())
-    if isinstance(n_runs, int):
-        return stacked(launch(problem, n_runs, **settings), stacking)
-    count = min(FEWEST, max_runs)
-    while True:
-        posterior = stacked(launch(problem, count, **settings), stacking)
+    count = n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs)
+    asked = LaunchSettings(problem, count, store=store, engine=engine, **settings)
+    done = launched(asked)
+    posterior = _stacked(done, stacking)
+    while not isinstance(n_runs, int):
         found = diagnostics(posterior, tolerance=gain_tolerance)
         if found.enough or count >= max_runs:
             limit = "" if found.enough else f" But max_runs={max_runs} is reached."
             reporter.say(f"{len(posterior.runs)} runs stacked. {found.verdict}{limit}")
-            return posterior
+            break
         count = min(count + WAVE, max_runs)
         reporter.say(f"{found.verdict} Going on to {count} runs.")
+        more = replace(asked, n_runs=count, store=done.store, fresh=False, trust_store=True)
+        posterior = _stacked(launched(more), stacking)
+    return posterior
+
+
+def _stacked(done: Launched, settings: StackSettings) -> StackedPosterior:
+    """The stack of the runs by their numbers in the plan, with those that failed as dropped."""
+    posterior = numbered(stacked(list(done.runs.values()), settings), list(done.runs))
+    failed = [Dropped(index, f"failed: {reason}") for index, reason in done.failures.items()]
+    dropped = sorted([*posterior.dropped, *failed], key=lambda one: one.index)
+    return replace(posterior, dropped=tuple(dropped))
 
 
 class StackSoFar:

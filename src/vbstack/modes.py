@@ -18,4 +18,4 @@ Estimate = Literal[
 
 MeanFunction = Literal["zero", "constant", "negative_quadratic"]
 RunStatus = Literal["finished", "running", "failed", "interrupted", "waiting"]
-OutcomeStatus = Literal["finished", "busy", "failed"]
+OutcomeStatus = Literal["finished", "busy", "failed", "died", "begun", "asked"]

@@ -68,9 +68,9 @@ class StackedPosterior:
     runs : tuple of Run
         The runs that were stacked.
     kept : tuple of int
-        Their places among the runs given to `stack`.
+        Their places among the runs given to `stack`; of `fit`, their numbers in the plan.
     dropped : tuple of Dropped
-        The runs left out, with reasons.
+        The runs left out, with reasons; of `fit`, also those that failed.
     settings : StackSettings
         What `stack` was asked for.
     solution : WeightSolution
@@ -102,7 +102,8 @@ class StackedPosterior:
         checked("posterior", "link_log_joint", self.link_log_joint, (size,))
         if np.any(self.weights < 0) or abs(self.weights.sum() - 1) > WEIGHT_TOLERANCE:
             raise ValueError("posterior: weights must be non-negative and sum to one")
-        if len(self.kept) != len(self.runs) or len(self.sources) != given:
+        # Runs that failed are among the dropped, and have no digest.
+        if len(self.kept) != len(self.runs) or not len(self.kept) <= len(self.sources) <= given:
             raise ValueError(
                 f"posterior: {len(self.runs)} runs, {len(self.kept)} places of them and "
                 f"{len(self.sources)} digests for {given} runs given do not fit together"

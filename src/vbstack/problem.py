@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,15 +17,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array
-from vbstack.checks import checked_names
+from vbstack.checks import checked_names, shortened
+
+_TRACEBACK = 4000  # characters of a traceback that are kept
 
 
 class EvaluationError(RuntimeError):
-    """The user's function failed at a point; `x` is that point, the message says how."""
+    """The user's function failed at a point; `x` is that point, the message says how.
 
-    def __init__(self, message: str, x: Array):
-        super().__init__(message, x)
-        self.message, self.x = message, x
+    `traceback` is where in the user's code it failed, if it raised something.
+    """
+
+    def __init__(self, message: str, x: Array, traceback: str = ""):
+        super().__init__(message, x, traceback)
+        self.message, self.x, self.traceback = message, x, traceback
 
     def __str__(self) -> str:
         return f"{self.message}, at x = {self.x.tolist()}"
@@ -201,13 +210,15 @@ class Problem:
             sd = 1.0 if self.noisy else None
             return Evaluation(tuple(x.tolist()), -np.inf, sd, time.perf_counter() - begun)
         extra = {"rng": rng} if self.takes_rng else {}
-        try:
-            answer = self.log_density(x.copy(), *self.args, **self.kwargs, **extra)
-            prior = 0.0 if self.log_prior is None else float(_log_prior(self.log_prior, x))
-        except Exception as error:
-            raise EvaluationError(
-                f"log_density raised {type(error).__name__}: {error}", x
-            ) from error
+        with np.errstate(), _interruptible():  # what the function sets stays in it
+            try:
+                answer = self.log_density(x.copy(), *self.args, **self.kwargs, **extra)
+            except BaseException as error:  # also SystemExit: it must not end more than its run
+                raise _failed("log_density", error, x) from error
+            try:
+                prior = 0.0 if self.log_prior is None else _number(_log_prior(self.log_prior, x))
+            except BaseException as error:
+                raise _failed("log_prior", error, x) from error
         value, sd = self._parsed(answer, x)
         total = value + prior
         if not total < np.inf:  # −inf is a value: the point is outside the support
@@ -229,21 +240,24 @@ class Problem:
         if isinstance(answer, tuple) != self.noisy:
             expected = "a pair (value, sd)" if self.noisy else "a single number"
             raise EvaluationError(
-                f"log_density returned {answer!r}, expected {expected} because noisy={self.noisy}",
+                f"log_density returned {_shown(answer)}, expected {expected} because "
+                f"noisy={self.noisy}",
                 x,
             )
         parts = answer if self.noisy else (answer,)
         try:
-            numbers = [float(np.asarray(part).reshape(())) for part in parts]
-        except (TypeError, ValueError) as error:
+            numbers = [_number(part) for part in parts]
+        except Exception as error:
             raise EvaluationError(
-                f"log_density returned {answer!r}, whose parts are not single numbers", x
+                f"log_density returned {_shown(answer)}, whose parts are not single numbers "
+                f"({shortened(str(error), 200)})",
+                x,
             ) from error
         if not self.noisy:
             return numbers[0], None
         if len(numbers) != 2 or not (np.isfinite(numbers[1]) and numbers[1] > 0):
             raise EvaluationError(
-                f"log_density returned {answer!r}, expected a pair (value, sd > 0)", x
+                f"log_density returned {_shown(answer)}, expected a pair (value, sd > 0)", x
             )
         return numbers[0], numbers[1]
 
@@ -305,3 +319,64 @@ def _log_prior(prior: Any, x: Array) -> Any:
         if hasattr(prior, name):
             return np.asarray(getattr(prior, name)(x)).reshape(())
     return prior(x)
+
+
+def _number(value: Any) -> float:
+    """A single real number as a float; numbers that are masked, complex or text are none."""
+    if np.ma.is_masked(value):
+        raise ValueError("it is masked")
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufO":
+        raise TypeError(f"its type is {array.dtype}")
+    return float(array.reshape(()).item())
+
+
+def _shown(answer: Any) -> str:
+    try:
+        return shortened(repr(answer))
+    except Exception:  # a repr of the user's may fail too
+        return f"a {type(answer).__name__}"
+
+
+def _failed(what: str, error: BaseException, x: Array) -> EvaluationError:
+    """The error of a run whose log density or prior raised this."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be shown)"
+    where = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    frames = "".join(traceback.format_tb(where))
+    message = f"{what} raised {type(error).__name__}: {shortened(text)}"
+    return EvaluationError(message, x, shortened(frames, _TRACEBACK))
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A real Ctrl-C in the block ends as KeyboardInterrupt, whatever the block made of it.
+
+    A KeyboardInterrupt that the user's function raises by itself is a failure like any other; so
+    the signal is noted when it comes.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal came
+        came = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except BaseException:
+        if came:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt

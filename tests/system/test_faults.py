@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.small_problems import evaluations_of
-from tests.system.test_launch import assert_same_runs, go, problem
+from tests.system.test_launch import SHORT_NATIVE, assert_same_runs, go, problem
 from vbstack import RunStore, Screen, TooFewRuns, stack
 
 
@@ -106,7 +106,8 @@ def test_many_failures_in_a_region_of_their_own_are_outside_the_support(tmp_path
 
 def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):
     target = problem(pause=0.1)  # the first run alone takes longer than the limit
-    runs = go(tmp_path, target=target, executor="here", timeout=1, progress=True)
+    with pytest.warns(RuntimeWarning, match="run 1: was stopped by the time limit"):
+        runs = go(tmp_path, target=target, executor="here", timeout=1, progress=True)
     assert_same_runs(runs, expected[:1])
     assert "the time limit is reached" in capfd.readouterr().err
 
@@ -268,8 +269,21 @@ def test_a_read_only_store_is_refused_before_anything_is_paid_but_can_be_read(tm
 
 @pytest.mark.slow
 def test_a_killed_worker_leaves_the_other_runs_alone(tmp_path, expected):
-    """One of two processes is killed; the other run finishes, and the next call makes the first."""
-    target = problem(log=str(tmp_path / "calls"), die_at=5)
-    runs = go(tmp_path / "store", target=target, n_workers=2)
-    assert len(runs) == 1
+    """One of two processes is killed; its run is tried again, and goes on from its journal."""
+    log = tmp_path / "calls"
+    target = problem(log=str(log), die_at=5)
     assert_same_runs(go(tmp_path / "store", target=target, n_workers=2), expected)
+    made = sum(len(evaluations_of(run).values) for run in expected)
+    assert len(log.read_text().splitlines()) == made + 1  # the one under way
+
+
+def test_a_worker_that_dies_twice_is_reported_and_an_old_reason_does_not_hide_it(tmp_path):
+    target = problem(exits, noisy=False)
+    store = RunStore(tmp_path)
+    store.open(target, engine="native", seed=11, options=SHORT_NATIVE)
+    store.save_failure(0, {"message": "an old reason"})
+    with pytest.raises(TooFewRuns, match="its process died"):
+        go(tmp_path, 1, target=target)
+    failure = store.failure(0)
+    assert failure is not None
+    assert "its process died" in failure["message"]

@@ -137,6 +137,10 @@ def test_an_interrupted_run_is_resumed_and_only_missing_evaluations_are_made(cop
     )
     assert [run.elbo for run in runs[:2]] == ELBOS
     resumed = evaluations_of(runs[2])
+    asked_again = calls[:2]  # 0.1.0 left no fingerprint: is it the same log density?
+    del calls[:2]
+    known = {tuple(x) for run in runs for x in evaluations_of(run).x}
+    assert set(asked_again) <= known
     assert len(calls) == 40 - 12
     assert not {x for x, _ in journal} & set(calls)
     np.testing.assert_array_equal(resumed.x[:12], [x for x, _ in journal])
@@ -153,7 +157,7 @@ def test_a_failed_run_is_made_again_and_the_store_keeps_its_seed(copy):
     runs = launch(
         problem(calls), 4, store=str(copy), options=OPTIONS, executor="here", progress=False
     )
-    assert len(calls) == (40 - 12) + 40
+    assert len(calls) == 2 + (40 - 12) + 40  # two to see whether it is the same log density
     assert RunStore(copy).failure(3) is None
     assert len(runs) == 4
     assert abs(stack(runs).evidence.headline) < 0.02

@@ -1,5 +1,6 @@
 """Problems: bad ones are refused before anything is launched, with one clear sentence each."""
 
+import pickle
 import threading
 
 import numpy as np
@@ -109,3 +110,67 @@ def test_check_reports_and_says_when_a_function_cannot_be_sent():
     lock = threading.Lock()
     with pytest.raises(TypeError, match="cannot be sent to another process"):
         make(log_density=lambda x: float(lock.locked())).check()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        np.ma.masked,
+        10**400,
+        "1.5",
+        b"1",
+        1j,
+        np.datetime64("2020"),
+        None,
+        np.zeros(0),
+        {},
+        [1, [2]],
+    ],
+    ids=str,
+)
+def test_what_is_no_number_is_refused(answer):
+    with pytest.raises(EvaluationError, match="not single numbers|returned"):
+        make(log_density=lambda x: answer).evaluate(np.zeros(2), np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "raised", [SystemExit(3), KeyboardInterrupt(), GeneratorExit(), MemoryError()]
+)
+def test_whatever_is_raised_is_an_error_of_the_evaluation(raised):
+    def broken(x):
+        raise raised
+
+    with pytest.raises(EvaluationError, match=f"raised {type(raised).__name__}") as caught:
+        make(log_density=broken).evaluate(np.zeros(2), np.random.default_rng(0))
+    assert "in broken" in caught.value.traceback
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(again), again.traceback) == (str(caught.value), caught.value.traceback)
+
+
+def test_a_prior_that_fails_is_called_by_its_name():
+    problem = make(log_prior=lambda x: 1 / 0)
+    with pytest.raises(EvaluationError, match="log_prior raised ZeroDivisionError"):
+        problem.evaluate(np.zeros(2), np.random.default_rng(0))
+
+
+def test_long_texts_and_control_characters_are_cut_out_of_messages():
+    def broken(x):
+        raise ValueError("\x1b[31m" + "z" * 5_000_000)
+
+    with pytest.raises(EvaluationError) as caught:
+        make(log_density=broken).evaluate(np.zeros(2), np.random.default_rng(0))
+    assert len(str(caught.value)) < 1000
+    assert "\x1b" not in str(caught.value)
+    with pytest.raises(EvaluationError) as caught:
+        make(log_density=lambda x: "z" * 5_000_000).evaluate(np.zeros(2), np.random.default_rng(0))
+    assert len(str(caught.value)) < 1000
+
+
+def test_what_the_function_sets_in_numpy_stays_in_it():
+    def setting(x):
+        np.seterr(all="ignore")
+        return 0.0
+
+    before = np.geterr()
+    make(log_density=setting).evaluate(np.zeros(2), np.random.default_rng(0))
+    assert np.geterr() == before

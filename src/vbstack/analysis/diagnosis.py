@@ -21,6 +21,8 @@ from vbstack.stacking.weights import CERTIFIED
 
 TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks enough-runs`
 FEWEST = 8  # runs; the same
+DISAGREEMENT = 4.0  # standard errors between the runs' own values and pooled ones
+UNNOTABLE = 0.1  # nats between them that are not worth a word, however small their errors
 NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
 
 
@@ -252,6 +254,22 @@ def _noise_share(posterior: StackedPosterior, subsets: Subsets) -> float:
     return min(1.0, float(w @ error) / scatter) if scatter > 0 else 1.0
 
 
+def disagreement(posterior: StackedPosterior) -> str:
+    """A sentence if the runs' own values and the pooled ones differ by more than their errors."""
+    e = posterior.evidence
+    if e.from_pool is None:
+        return ""
+    error = float(np.hypot(e.total_sd, e.from_pool.elbo_sd))
+    if not abs(e.raw - e.from_pool.elbo) > DISAGREEMENT * error + e.gap + UNNOTABLE:
+        return ""
+    return (
+        "the runs' own values and the pooled ones disagree: the ELBO of the stack is "
+        f"{e.raw:.3f} by the first and {e.from_pool.elbo:.3f} by the second, with an error of "
+        f"{error:.3f}. Were all runs made with the same log density? If so, their surrogates err by "
+        "more than they state."
+    )
+
+
 def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None) -> Iterator[str]:
     """What to worry about, in words; runs are called by their place among those given."""
     for index, weight, alone in zip(
@@ -288,6 +306,8 @@ def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None)
             f"together, and {posterior.evidence.selection:.3f} nats that they still gained from "
             "noise were taken off."
         )
+    if disagreement(posterior):
+        yield disagreement(posterior)
     if noise is not None:
         removed = posterior.evidence.raw - posterior.evidence.headline
         yield (

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import wraps
@@ -31,8 +32,10 @@ from vbstack.cli.arguments import (
     whole_number,
 )
 from vbstack.fitting import fit as fit_problem
-from vbstack.launching.launcher import planned
+from vbstack.launching.cores import available_cores
+from vbstack.launching.launcher import RunsFailed, prepared
 from vbstack.launching.progress import described, table
+from vbstack.launching.settings import LaunchSettings
 from vbstack.launching.worker import Task, perform
 from vbstack.modes import EngineChoice, EvaluationsUsed, OnError, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
@@ -60,6 +63,12 @@ WhenFailing = Annotated[
 Starts = Annotated[
     str | None,
     typer.Option(help="uniform, sobol, or a text file of points, a row per run; uniform if new"),
+]
+TrustStore = Annotated[
+    bool,
+    typer.Option(
+        "--trust-store", help="do not ask whether the store was made with this log density"
+    ),
 ]
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
@@ -102,11 +111,17 @@ def fit(
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
     on_error: WhenFailing = None,
     option: Options = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="set what is in the store aside, and begin anew")
+    ] = False,
+    trust_store: TrustStore = False,
     quiet: Annotated[bool, typer.Option(help="no progress")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
     count = runs if runs == "auto" else whole_number(runs)
+    # Which runs failed is in the summary, and among the lines of progress.
+    warnings.simplefilter("ignore", RunsFailed)
     posterior = fit_problem(
         load_problem(problem),
         count,
@@ -122,6 +137,8 @@ def fit(
         on_error=None if on_error is None else checked_word("--on-error", on_error, OnError),
         options=parsed_options(option) or None,
         progress=not quiet,
+        fresh=fresh,
+        trust_store=trust_store,
     )
     _finish(posterior, out, as_json)
 
@@ -138,6 +155,7 @@ def run(
     engine: Engine = "auto",
     on_error: WhenFailing = None,
     option: Options = None,
+    trust_store: TrustStore = False,
 ) -> None:
     """One run of a plan, for job arrays: each task on its own machine, one shared directory."""
     inferred, store = load_problem(problem), RunStore(out)
@@ -149,9 +167,19 @@ def run(
         raise ValueError(f"--index {index} is not a run of a plan with {count} starting points")
     kind = checked_word("--engine", engine, EngineChoice)
     failing = None if on_error is None else checked_word("--on-error", on_error, OnError)
-    plan = planned(inferred, store, count, seed, points, kind, options, failing)
-    plan.start(index)  # an error if the plan has no starting point for this run
-    store.record(plan)
+    settings = LaunchSettings(
+        inferred,
+        count,
+        store=store,
+        executor="here",
+        seed=seed,
+        starts=points,
+        engine=kind,
+        options=options,
+        on_error=failing,
+        trust_store=trust_store,
+    )
+    plan = prepared(settings, index)
     outcome = perform(inferred, Task(str(out.resolve()), index, plan))
     if outcome.status != "finished":
         _stop(f"run {index} {outcome.status}: {outcome.message}", 2)
@@ -262,7 +290,7 @@ def doctor(as_json: AsJson = False) -> None:
     report: dict[str, Any] = {
         "python": sys.version.split()[0],
         "versions": installed_versions(PYVBMC_PACKAGES),
-        "cores": os.cpu_count(),
+        "cores": available_cores(),
         "threads": {pool["internal_api"]: pool["num_threads"] for pool in threadpool_info()},
         "can write": os.access(tempfile.gettempdir(), os.W_OK),
         "can send functions": bool(_tiny_problem().check().size),

@@ -68,6 +68,24 @@ def run_pyvbmc(
     )
 
 
+def check_pyvbmc_options(problem: Problem, options: Mapping[str, Any]) -> None:
+    """An error if pyvbmc refuses these options when it is set up; nothing is evaluated."""
+    from pyvbmc import VBMC
+
+    middle = (problem.plausible_lower_bounds + problem.plausible_upper_bounds) / 2
+    with _quiet():
+        VBMC(
+            lambda x: 0.0,
+            middle,
+            problem.lower_bounds,
+            problem.upper_bounds,
+            problem.plausible_lower_bounds,
+            problem.plausible_upper_bounds,
+            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
+            seed=0,
+        )
+
+
 class _Answers:
     """Evaluations as pyvbmc wants them: a float, or (value, sd) when noisy.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from vbstack.checks import checked_word
 from vbstack.engines.recorder import Engine
 from vbstack.modes import EngineChoice, EngineName
@@ -35,3 +38,15 @@ def engine_named(name: EngineName) -> Engine:
     from vbstack.engines.pyvbmc import run_pyvbmc
 
     return run_pyvbmc
+
+
+def check_options(name: EngineName, options: Mapping[str, Any], problem: Problem) -> None:
+    """An error if the engine does not take these options; nothing is evaluated."""
+    if name == "native":
+        from vbstack.engines.native.settings import Settings
+
+        Settings.of(options, problem.dimension, problem.noisy)
+    elif options:
+        from vbstack.engines.pyvbmc import check_pyvbmc_options
+
+        check_pyvbmc_options(problem, options)

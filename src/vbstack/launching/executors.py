@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import multiprocessing
 import multiprocessing.context
-import os
 import sys
 import time
 import types
@@ -23,7 +22,9 @@ from typing import Any
 
 from pebble import ProcessPool
 
+from vbstack.checks import shortened
 from vbstack.engines.registry import HEAVY_IMPORTS
+from vbstack.launching.cores import available_cores
 from vbstack.launching.worker import Outcome, Task, perform, perform_packed
 from vbstack.problem import Problem
 
@@ -54,7 +55,7 @@ def outcomes(
         left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
         try:
             for future in completed(futures, timeout=left):
-                yield _outcome(future, futures[future], run_timeout)
+                yield _outcome(future, futures[future], run_timeout, _is_local(executor))
         finally:
             for future in futures:
                 future.cancel()
@@ -67,13 +68,14 @@ def _performed_here(problem: Problem, tasks: Sequence[Task], deadline: float) ->
         yield perform(problem, task)
 
 
-def _outcome(future: Any, task: Task, run_timeout: float | None) -> Outcome:
+def _outcome(future: Any, task: Task, run_timeout: float | None, is_local: bool) -> Outcome:
     try:
         result = future.result()
     except TimeoutError:
         return Outcome(task.index, "failed", f"took longer than the limit of {run_timeout} s")
     except Exception as error:
-        return Outcome(task.index, "failed", f"its process died: {type(error).__name__}: {error}")
+        message = f"its process died: {type(error).__name__}: {shortened(str(error))}"
+        return Outcome(task.index, "died" if is_local else "failed", message)
     return result if isinstance(result, Outcome) else Outcome(task.index, "failed", repr(result))
 
 
@@ -85,10 +87,12 @@ def _submitter(
     run_timeout: float | None,
     heavy: list[str],
 ) -> Iterator[Submit]:
-    if executor in (None, "local"):
+    if _is_local(executor):
         packed = problem.packed()
         pool: Any = ProcessPool(
-            max_workers=n_workers or os.cpu_count() or 1, max_tasks=1, context=_CleanContext(heavy)
+            max_workers=n_workers or available_cores(),
+            max_tasks=1,
+            context=_CleanContext(heavy),
         )
         try:
             yield lambda task: pool.schedule(perform_packed, (packed, task), timeout=run_timeout)
@@ -105,10 +109,21 @@ def _submitter(
         packed = problem.packed()
         yield lambda task: executor.submit(perform_packed, packed, task)
     else:
+        check_executor(executor)
+
+
+def check_executor(executor: Any) -> None:
+    """An error if there is no such back end."""
+    known = executor in (None, "local", "here") or _is_dask(executor)
+    if not known and not isinstance(executor, Executor):
         raise TypeError(
             f"executor={executor!r} is not known; use 'local', 'here', a concurrent.futures "
             "Executor, or a dask.distributed Client or scheduler address"
         )
+
+
+def _is_local(executor: Any) -> bool:
+    return executor is None or (isinstance(executor, str) and executor == "local")
 
 
 def _is_dask(executor: Any) -> bool:

@@ -4,29 +4,44 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
-from vbstack.checks import checked_whole
-from vbstack.engines.registry import resolved
+from vbstack.checks import shortened
 from vbstack.launching.executors import outcomes
+from vbstack.launching.model_check import check_model
 from vbstack.launching.progress import Reporter
+from vbstack.launching.settings import Announce, LaunchSettings
 from vbstack.launching.worker import Outcome, Task
-from vbstack.modes import EngineChoice, EngineName, OnError, StartsKind
+from vbstack.modes import EngineChoice, OnError, StartsKind
 from vbstack.problem import Problem
-from vbstack.runs.plan import Plan, as_points
+from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.plan import Plan
 from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore
 
-Announce = Callable[[Mapping[int, Run]], str]
-
-
 _BUSY_SECONDS = 2.0  # between two looks at runs that another launcher has
+_STARTS_TRIED = 3  # starts at which the log density may fail before a new store is given up
+_LISTED = 20  # failed runs that a message lists
+
+
+class RunsFailed(RuntimeWarning):
+    """Some runs were not made; the message says which, and why."""
+
+
+@dataclass(frozen=True)
+class Launched:
+    """The finished runs that were asked for, by their numbers; why each of the others is not."""
+
+    store: RunStore
+    runs: Mapping[int, Run]
+    failures: Mapping[int, str]
 
 
 def launch(
@@ -45,13 +60,21 @@ def launch(
     options: Mapping[str, Any] | None = None,
     progress: bool = True,
     announce: Announce | None = None,
+    fresh: bool = False,
+    trust_store: bool = False,
 ) -> list[Run]:
     """The finished runs 0 … n_runs − 1 of the store, in order; those missing are made first.
 
     Run m depends on the problem, the plan of the store (`Plan`) and m only: not on the back end,
     the order or the number of workers. A run that was interrupted is resumed by replay; a finished
     one is never made again. Runs that fail are recorded with the point that caused it, and left
-    out.
+    out, with a warning.
+
+    All settings are checked before anything is written. In a new store the first evaluation, at
+    the start of the first run, is made before the others; a log density that fails at the starts
+    of three runs ends the launch. In a store that holds evaluations already, the log density must
+    be the one they were made with: its fingerprint is compared, and one or two of them are made
+    again.
 
     Parameters
     ----------
@@ -80,141 +103,251 @@ def launch(
     announce : callable, optional
         Called with all runs that are finished, by their numbers, whenever one more is; the line
         that it returns is shown with the progress.
+    fresh : bool
+        Set everything in the store aside, into a folder within it, and begin with a new plan.
+    trust_store : bool
+        Do not ask whether what is in the store was made with this log density.
     """
-    n_runs = checked_whole("n_runs", n_runs, 1)
-    store = store if isinstance(store, RunStore) else RunStore(store)
-    plan = planned(problem, store, n_runs, seed, starts, engine, options, on_error)
+    settings = LaunchSettings(
+        problem,
+        n_runs,
+        store,
+        executor,
+        n_workers,
+        seed,
+        starts,
+        engine,
+        timeout,
+        run_timeout,
+        on_error,
+        options,
+        progress,
+        announce,
+        fresh,
+        trust_store,
+    )
+    return list(launched(settings).runs.values())
+
+
+def launched(settings: LaunchSettings, stacklevel: int = 3) -> Launched:
+    """`launch` with its settings in one record, and with the runs' numbers."""
+    timeout = settings.timeout
+    deadline = math.inf if timeout is None else time.monotonic() + timeout
+    reporter = Reporter(silent=not settings.progress)
+    now = Fingerprint.of(settings.problem)
+    store = _store(settings, reporter)
+    plan = settings.plan(store, now)
     finished = store.runs()
-    where = str(store.directory.resolve())
-    tasks = [Task(where, index, plan) for index in range(n_runs) if index not in finished]
-    if tasks:
-        store.check_writable()
-        store.record(plan)
-    reporter = Reporter(silent=not progress)
     reporter.say_all(store.set_aside)
     if finished:
         reporter.say(f"{len(finished)} runs are in {store.directory} already")
-    job = _Job(problem, store, executor, n_workers, run_timeout, reporter, dict(finished), announce)
-    with reporter.watching(store, range(n_runs)):
-        failures = job.perform(tasks, math.inf if timeout is None else time.monotonic() + timeout)
+    where, wanted = str(store.directory.resolve()), range(settings.n_runs)
+    tasks = [Task(where, index, plan) for index in wanted if index not in finished]
+    job = _Job(settings, store, reporter, dict(finished))
+    if tasks:
+        store.check_writable()
+    if not settings.trust_store:
+        job.check_model(plan, now, finished, deadline, bool(tasks))
+    tasks = [replace(task, plan=replace(plan, model=now)) for task in tasks]
+    _record(store, replace(plan, model=now), bool(tasks))
+    with reporter.watching(store, wanted):
+        failures = job.perform(tasks, deadline)
     found = store.runs()
-    made = [found[index] for index in range(n_runs) if index in found]
-    if not made:
-        lines = [f"\n  run {index}: {failures[index]}" for index in sorted(failures)]
-        raise TooFewRuns(f"none of {n_runs} runs finished in {store.directory}:" + "".join(lines))
-    return made
+    runs = {index: found[index] for index in wanted if index in found}
+    failures = {i: failures.get(i, "is not in the store") for i in wanted if i not in runs}
+    if not runs:
+        raise TooFewRuns(
+            f"none of {settings.n_runs} runs finished in {store.directory}:"
+            f"{_listing(failures)}{job.first_traceback()}"
+        )
+    if failures:
+        text = f"{len(failures)} of {settings.n_runs} runs were not made:{_listing(failures)}"
+        warnings.warn(RunsFailed(text), stacklevel=stacklevel)
+    return Launched(store, runs, failures)
 
 
-def planned(
-    problem: Problem,
-    store: RunStore,
-    n_runs: int,
-    seed: int | None = None,
-    starts: StartsKind | ArrayLike | None = None,
-    engine: EngineChoice = "auto",
-    options: Mapping[str, Any] | None = None,
-    on_error: OnError | None = None,
-) -> Plan:
-    """The plan of the store, made if it is new; see `launch` for what may be given."""
-    points: Any = starts
-    if starts is not None and not isinstance(starts, str):
-        expected = (n_runs, problem.dimension)
-        if np.shape(starts) != expected:
-            raise ValueError(f"starts has shape {np.shape(starts)}, expected {expected}")
-        points = as_points(starts, problem.dimension)
-    plan = store.open(
-        problem,
-        engine=engine_for(problem, store, engine),
-        seed=seed,
-        options=options,
-        starts=points,
-        on_error=on_error,
-    )
-    plan.start(n_runs - 1)  # an error if there are fewer starting points than runs
+def prepared(settings: LaunchSettings, index: int) -> Plan:
+    """The plan for one run, made by the caller; the store is checked as `launch` does."""
+    now, reporter = Fingerprint.of(settings.problem), Reporter(silent=not settings.progress)
+    store = _store(settings, reporter)
+    plan = settings.plan(store, now)
+    plan.start(index)  # an error if the plan has no starting point for this run
+    finished = store.runs()
+    if not settings.trust_store:
+        job = _Job(settings, store, reporter, dict(finished))
+        job.check_model(plan, now, finished, math.inf, index not in finished)
+    plan = replace(plan, model=now)
+    store.record(plan)
     return plan
 
 
-def engine_for(problem: Problem, store: RunStore, name: EngineChoice) -> EngineName:
-    """The engine that `name` means; "auto" is that of the store, if it is there already."""
-    if name == "auto" and store.exists():
-        return store.read_plan().engine
-    return resolved(name, problem)
+def _store(settings: LaunchSettings, reporter: Reporter) -> RunStore:
+    """The store that was given, or a new one in a temporary directory."""
+    store = settings.given_store()
+    if store is None:
+        store = RunStore(tempfile.mkdtemp(prefix="vbstack-"))
+        reporter.say(f"the runs are kept in {store.directory}")
+    elif settings.fresh:
+        folder = store.begin_afresh()
+        if folder is not None:
+            reporter.say(f"what was in {store.directory} is set aside in {folder.name}")
+    return store
+
+
+def _record(store: RunStore, plan: Plan, runs_are_missing: bool) -> None:
+    """Write the plan down; one to which nothing is added may be in a place to read only."""
+    try:
+        store.record(plan)
+    except OSError:
+        if runs_are_missing:
+            raise
+
+
+def _listing(failures: Mapping[int, str]) -> str:
+    """A line for each failed run; a reason that several share is given once."""
+    lines, shown = [], dict(sorted(failures.items())[:_LISTED])
+    first: dict[str, int] = {}
+    for index, reason in shown.items():
+        same = first.setdefault(reason, index)
+        lines.append(f"run {index}: {reason}" if same == index else f"run {index}: as run {same}")
+    if len(failures) > len(shown):
+        lines.append(f"and {len(failures) - len(shown)} more")
+    return "".join(f"\n  {line}" for line in lines)
 
 
 @dataclass(frozen=True)
 class _Job:
-    """Where and how the tasks are done, and who hears of it."""
+    """How the tasks are done, and who hears of it."""
 
-    problem: Problem
+    settings: LaunchSettings
     store: RunStore
-    executor: Any
-    n_workers: int | None
-    run_timeout: float | None
     reporter: Reporter
     finished: dict[int, Run]
-    announce: Announce | None
+    died: set[int] = field(default_factory=set)  # runs whose process died once
+    tracebacks: list[str] = field(default_factory=list)
+
+    def check_model(
+        self,
+        plan: Plan,
+        now: Fingerprint,
+        finished: Mapping[int, Run],
+        deadline: float,
+        runs_are_missing: bool,
+    ) -> None:
+        """An error if the store was made with another log density."""
+
+        def perform(task: Task) -> Outcome:
+            return self._single(task, deadline)
+
+        problem = self.settings.problem
+        line = check_model(problem, self.store, plan, now, finished, perform, runs_are_missing)
+        if line:
+            self.reporter.say(line)
 
     def perform(self, tasks: list[Task], deadline: float) -> dict[int, str]:
         """Do the tasks, and say why runs failed; runs that another launcher has are waited for."""
         failures: dict[int, str] = {}
-        while tasks:
-            try:
-                busy = self._once(tasks, deadline, failures)
-            except KeyboardInterrupt:
-                self.reporter.say(f"interrupted; {self._kept()}")
-                raise
-            except TimeoutError:
-                self.reporter.say(f"the time limit is reached; {self._kept()}")
-                stopped = {task.index: "was stopped by the time limit" for task in tasks}
-                return stopped | failures
-            tasks = [task for task in tasks if task.index in busy]
-            if tasks:
-                time.sleep(_BUSY_SECONDS)
+        try:
+            if tasks and self._is_new():
+                tasks = self._begun(tasks, deadline, failures)
+            while tasks:
+                again, busy = self._once(tasks, deadline, failures)
+                tasks = [task for task in tasks if task.index in again | busy]
+                if busy:
+                    time.sleep(_BUSY_SECONDS)
+        except KeyboardInterrupt:
+            self.reporter.say(f"interrupted; {self._kept()}")
+            raise
+        except TimeoutError:
+            self.reporter.say(f"the time limit is reached; {self._kept()}")
+            stopped = {task.index: "was stopped by the time limit" for task in tasks}
+            return stopped | failures
         return failures
 
-    def _once(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> set[int]:
-        """Try every task once; returns those that another launcher has."""
-        busy = set()
-        for outcome in outcomes(
-            self.executor,
-            self.problem,
+    def _is_new(self) -> bool:
+        journals = self.store.directory.glob("run-*.journal")
+        return not self.finished and not any(path.stat().st_size for path in journals)
+
+    def _begun(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> list[Task]:
+        """The tasks that are left when one start has been evaluated; none if several fail.
+
+        The evaluation is the first one of its run, which replays it.
+        """
+        for place, task in enumerate(tasks[:_STARTS_TRIED]):
+            outcome = self._single(replace(task, only_start=True), deadline)
+            if outcome.status not in ("failed", "died"):
+                return tasks[place:]
+            failures[task.index] = self._failed(outcome)
+        given_up = f"not begun: the log density failed at {len(failures)} other starts"
+        failures |= {task.index: given_up for task in tasks[_STARTS_TRIED:]}
+        return []
+
+    def _outcomes(self, tasks: list[Task], deadline: float) -> Iterator[Outcome]:
+        return outcomes(
+            self.settings.executor,
+            self.settings.problem,
             tasks,
-            n_workers=self.n_workers,
-            run_timeout=self.run_timeout,
+            n_workers=self.settings.n_workers,
+            run_timeout=self.settings.run_timeout,
             deadline=deadline,
-        ):
+        )
+
+    def _single(self, task: Task, deadline: float) -> Outcome:
+        """One task; once more if its process died."""
+        (outcome,) = self._outcomes([task], deadline)
+        if outcome.status == "died":
+            (outcome,) = self._outcomes([task], deadline)
+        return outcome
+
+    def _once(
+        self, tasks: list[Task], deadline: float, failures: dict[int, str]
+    ) -> tuple[set[int], set[int]]:
+        """Try every task once; returns those to be tried again, and those another launcher has."""
+        again, busy = set(), set()
+        for outcome in self._outcomes(tasks, deadline):
             if outcome.status == "busy":
                 busy.add(outcome.index)
             elif outcome.status == "finished":
                 self._finished(outcome)
+            elif outcome.status == "died" and outcome.index not in self.died:
+                self.died.add(outcome.index)
+                again.add(outcome.index)
+                self.reporter.say(f"run {outcome.index}: {outcome.message}; it is tried again")
             else:
                 failures[outcome.index] = self._failed(outcome)
-        return busy
+        return again, busy
 
     def _finished(self, outcome: Outcome) -> None:
         run = self.store.load(outcome.index)
         if run is None:
             return
         made = 0 if run.evaluations is None else len(run.evaluations.values)
-        extra = f", {outcome.replayed} of them replayed" if outcome.replayed else ""
+        extra = f", {outcome.replayed} of them replayed" if outcome.replayed > 1 else ""
         note = f" ({outcome.message})" if outcome.message else ""
         self.reporter.say(
             f"run {outcome.index}: ELBO {run.elbo:.3f} ± {run.elbo_sd:.3f}, {made} evaluations"
             f"{extra}, {run.seconds or 0:.0f} s{note}"
         )
         self.finished[outcome.index] = run
-        if self.announce is not None:
-            self.reporter.announce(self.announce(self.finished))
+        announce = self.settings.announce
+        if announce is not None:
+            self.reporter.announce(announce(self.finished))
 
     def _failed(self, outcome: Outcome) -> str:
-        message = outcome.message
-        if self.store.failure(outcome.index) is None:
+        message = shortened(outcome.message, 1000)
+        if not outcome.noted:
             try:
                 self.store.save_failure(outcome.index, {"message": message})
             except OSError as error:
                 message += f" (nor could this be noted in the store: {error})"
+        if outcome.traceback.strip():
+            self.tracebacks.append(f"run {outcome.index}:\n{outcome.traceback.rstrip()}")
         self.reporter.say(f"run {outcome.index} failed: {message}")
         return message
+
+    def first_traceback(self) -> str:
+        """Where in the user's code the first failure was."""
+        return f"\nWhere it failed in {self.tracebacks[0]}" if self.tracebacks else ""
 
     def _kept(self) -> str:
         return (

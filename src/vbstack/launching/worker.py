@@ -11,6 +11,9 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from vbstack.checks import shortened
 from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch
 from vbstack.engines.registry import engine_named
 from vbstack.modes import OutcomeStatus
@@ -18,34 +21,71 @@ from vbstack.problem import EvaluationError, Problem
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
 
+_TRACEBACK = 4000  # characters of a traceback that are kept
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An evaluation in a store that is to be made again.
+
+    `seeds` are those of the generators that it may have had, none if they are not known.
+    """
+
+    run: int
+    x: tuple[float, ...]
+    value: float
+    sd: float | None
+    seeds: tuple[tuple[int, ...], ...] = ()
+
 
 @dataclass(frozen=True)
 class Task:
-    """One run to do: where, and which of the plan."""
+    """One run to do: where, and which of the plan.
+
+    With `only_start`, only its first evaluation, at the start, is made and put in its journal.
+    With `again`, these evaluations are made again, and no run.
+    """
 
     directory: str
     index: int
     plan: Plan
+    only_start: bool = False
+    again: tuple[Recorded, ...] = ()
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: "finished", "busy" (another process has it) or "failed", and why."""
+    """How a task ended.
+
+    A run is "finished", "busy" (another process has it), "failed" with a message, or its process
+    "died"; a start is "begun"; evaluations made again are "asked", with what was found at each.
+    `noted`: the store has the failure already.
+    """
 
     index: int
     status: OutcomeStatus
     message: str = ""
     replayed: int = 0
+    traceback: str = ""
+    noted: bool = False
+    found: tuple[tuple[tuple[float, float | None], ...] | str, ...] = ()
 
 
 def perform_packed(packed: bytes, task: Task) -> Outcome:
     """`perform` for a problem that came as bytes from our own launcher."""
-    problem: Problem = pickle.loads(packed)
+    try:
+        problem: Problem = pickle.loads(packed)
+    except BaseException as error:
+        message = f"the problem cannot be read in its process: {_said(error)}"
+        return _failed(RunStore(task.directory), task, message)
     return perform(problem, task)
 
 
 def perform(problem: Problem, task: Task) -> Outcome:
     """Do one run, resuming it by replay if it was begun before."""
+    if task.again:
+        found = tuple(_made_again(problem, recorded) for recorded in task.again)
+        return Outcome(task.index, "asked", found=found)
     store = RunStore(task.directory)
     try:
         with store.claim(task.index) as mine:
@@ -53,13 +93,41 @@ def perform(problem: Problem, task: Task) -> Outcome:
                 return Outcome(task.index, "busy", "another process works on it")
             if store.load(task.index) is not None:
                 return Outcome(task.index, "finished", "was there already")
-            return _finish(problem, task, store)
+            store.path(task.index, "failed.json").unlink(missing_ok=True)
+            return (_begin if task.only_start else _finish)(problem, task, store)
     except EvaluationError as error:
-        return _failed(store, task, str(error), x=error.x.tolist())
+        return _failed(store, task, str(error), where=error.traceback, x=error.x.tolist())
     except OSError as error:
         return _failed(store, task, str(store.unwritable(error)))
     except Exception as error:
-        return _failed(store, task, f"{type(error).__name__}: {error}")
+        return _failed(store, task, _said(error))
+
+
+def _begin(problem: Problem, task: Task, store: RunStore) -> Outcome:
+    """Only the first evaluation of a run, which is that of its start; the run replays it."""
+    recorder = _recorder(problem, task, store)
+    try:
+        if not recorder.journalled and not recorder.precomputed:
+            recorder(task.plan.start(task.index))
+    finally:
+        recorder.journal.close()
+    return Outcome(task.index, "begun")
+
+
+def _made_again(
+    problem: Problem, recorded: Recorded
+) -> tuple[tuple[float, float | None], ...] | str:
+    """Value and sd now, with each of the seeds until one gives the same; or why there is none."""
+    found = []
+    for seed in recorded.seeds or ((0,),):
+        try:
+            one = problem.evaluate(np.array(recorded.x), np.random.default_rng(list(seed)))
+        except EvaluationError as error:
+            return error.message
+        found.append(one)
+        if one[0] == recorded.value:
+            break
+    return tuple(found)
 
 
 def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
@@ -103,10 +171,19 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
     )
 
 
-def _failed(store: RunStore, task: Task, message: str, **details: Any) -> Outcome:
-    record = {"message": message, "traceback": traceback.format_exc(), **details}
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {shortened(str(error))}"
+
+
+def _failed(
+    store: RunStore, task: Task, message: str, where: str | None = None, **details: Any
+) -> Outcome:
+    """A failure, noted in the store; `where` is the traceback, else the one at hand is."""
+    trace = shortened(traceback.format_exc() if where is None else where, _TRACEBACK)
+    noted = False
     try:
-        store.save_failure(task.index, record)
+        store.save_failure(task.index, {"message": message, "traceback": trace, **details})
+        noted = True
     except OSError as error:
         message += f" (nor could this be noted in the store: {error})"
-    return Outcome(task.index, "failed", message)
+    return Outcome(task.index, "failed", message, traceback=trace, noted=noted)

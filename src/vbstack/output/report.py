@@ -91,7 +91,9 @@ def store_report(
         raise FileError(f"{store.directory} holds no finished run to report on")
     posterior, note = posterior_of(store)
     origin = replace(origin, note=note)
-    return write_report(numbered(posterior, numbers), target, origin=origin, **settings)
+    posterior = numbered(posterior, numbers)
+    finished = tuple(d for d in posterior.dropped if d.index in numbers)  # others: see the store
+    return write_report(replace(posterior, dropped=finished), target, origin=origin, **settings)
 
 
 def render(

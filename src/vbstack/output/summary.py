@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vbstack.analysis.diagnosis import disagreement
 from vbstack.posterior import StackedPosterior
 
 
@@ -59,10 +60,12 @@ def _pooled_lines(posterior: StackedPosterior) -> list[str]:
     pooled = posterior.evidence.from_pool
     if pooled is None:
         return []
+    worry = disagreement(posterior)
     return [
         f"  pooled evaluations: ELBO {pooled.elbo:.4f} (selection of {pooled.selection:.4f} taken "
         f"off), divergence from the posterior {pooled.divergence:.4f}; log evidence "
-        f"{pooled.log_evidence:.4f}"
+        f"{pooled.log_evidence:.4f}",
+        *([f"  Beware: {worry}"] if worry else []),
     ]
 
 

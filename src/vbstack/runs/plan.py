@@ -1,4 +1,4 @@
-"""`Plan`: everything that the runs of a store depend on, besides the log density itself.
+"""`Plan`: everything that the runs of a store depend on; of the log density, its fingerprint.
 
 Run m of a plan has its own seed and start, drawn from the plan's seed and m alone: it is the same
 run on whatever machine, in whatever order, among however many others.
@@ -18,6 +18,7 @@ from scipy.stats import qmc
 from vbstack.arrays import Array
 from vbstack.checks import checked_whole, checked_word
 from vbstack.modes import EngineName, OnError, StartsKind
+from vbstack.runs.fingerprint import Fingerprint
 
 Points = tuple[tuple[float, ...], ...]
 
@@ -45,6 +46,8 @@ class Plan:
     on_error : "fail_run", "retry", "floor" or None
         What happens when the log density fails. Runs without failures do not depend on it, so it
         may be changed from one launch to the next. None: not recorded, by version 0.1.0.
+    model : Fingerprint or None
+        Of the log density, to tell whether it changed. None: not recorded, by version 0.1.0.
     """
 
     problem: Mapping[str, Any]
@@ -53,6 +56,7 @@ class Plan:
     options: Mapping[str, Any] = field(default_factory=dict)
     starts: StartsKind | Points | None = "uniform"
     on_error: OnError | None = "fail_run"
+    model: Fingerprint | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         checked_word("engine", self.engine, EngineName)
@@ -63,6 +67,7 @@ class Plan:
         starts = self.starts
         if starts is not None and not isinstance(starts, str):
             starts = as_points(starts, len(self.problem["names"]))
+            _check_within_bounds(starts, self.problem)
         elif starts is not None:
             checked_word("starts", starts, StartsKind)
         for name, value in (
@@ -105,6 +110,7 @@ class Plan:
             "options": _plain(dict(self.options)),
             "starts": _plain(self.starts),
             "on_error": self.on_error,
+            "model": None if self.model is None else dict(self.model.parts),
         }
         return {name: value for name, value in content.items() if value is not None}
 
@@ -118,17 +124,19 @@ class Plan:
             options=content["options"],
             starts=content.get("starts"),
             on_error=content.get("on_error"),
+            model=Fingerprint(dict(content["model"])) if "model" in content else None,
         )
 
     def differences(self, asked: Plan) -> list[str]:
         """Where the runs of another plan would differ from this one's, a line each.
 
         Of starting points that are given, only those for the same runs count; those that are not
-        recorded are no difference.
+        recorded are no difference. The log density is compared elsewhere (`model_check`).
         """
         mine, theirs = self.as_json(), asked.as_json()
         for plan in (mine, theirs):
             plan.pop("on_error", None)
+            plan.pop("model", None)
         if self.starts is None or asked.starts is None:
             mine["starts"] = theirs["starts"] = None
         elif not isinstance(self.starts, str) and not isinstance(asked.starts, str):
@@ -156,6 +164,16 @@ def as_points(starts: ArrayLike, dimension: int) -> Points:
             "per run"
         )
     return tuple(tuple(row) for row in points.tolist())
+
+
+def _check_within_bounds(points: Points, problem: Mapping[str, Any]) -> None:
+    lower, upper = (np.array(problem[f"{side}_bounds"], dtype=float) for side in ("lower", "upper"))
+    for place, point in enumerate(points):
+        if not np.all((lower <= point) & (point <= upper)):
+            raise ValueError(
+                f"starts: point {place}, {list(point)}, is not within the hard bounds "
+                f"{lower.tolist()} to {upper.tolist()}"
+            )
 
 
 def _plain(value: Any) -> Any:

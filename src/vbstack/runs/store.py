@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from vbstack.modes import EngineName, OnError, RunStatus, StartsKind
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.atomic import create_text, write_text
 from vbstack.runs.files import FileError, OtherSchema, load_runs, save_runs
-from vbstack.runs.journal import Journal
+from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.journal import Journal, _parsed
 from vbstack.runs.plan import FORMAT, SCHEMA, Plan, Points
 from vbstack.runs.run import Run
 
@@ -70,12 +72,14 @@ class RunStore:
         options: Mapping[str, Any] | None = None,
         starts: StartsKind | Points | None = None,
         on_error: OnError | None = None,
+        model: Fingerprint | None = None,
     ) -> Plan:
         """Create the store for this problem, or check that it is this problem's; returns the plan.
 
         What is None stays as it is in a store that exists; a new one gets a random seed and the
         defaults of `Plan`, with pyvbmc as its engine. Further starts and another on_error are in
-        the plan that is returned; `record` writes them down.
+        the plan that is returned; `record` writes them down. `model` is the fingerprint for a new
+        store; one that exists keeps its own.
         """
         asked: dict[str, Any] = {
             "engine": engine,
@@ -86,7 +90,8 @@ class RunStore:
         }
         given = {name: value for name, value in asked.items() if value is not None}
         random = int.from_bytes(os.urandom(4), "little")
-        new = Plan(**{"seed": random, "engine": "pyvbmc", **given}, problem=problem.description())
+        defaults = {"seed": random, "engine": "pyvbmc", "model": model}
+        new = Plan(**{**defaults, **given}, problem=problem.description())
         if not self.exists():
             try:
                 self.directory.mkdir(parents=True, exist_ok=True)
@@ -203,6 +208,39 @@ class RunStore:
 
     def journal(self, index: int) -> Journal:
         return Journal(self.path(index, "journal"))
+
+    def journalled(self, index: int) -> list[Evaluation]:
+        """The evaluations of a run that is not finished, read without touching its journal."""
+        path = self.path(index, "journal")
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        found = takewhile(lambda evaluation: evaluation is not None, map(_parsed, lines))
+        return [evaluation for evaluation in found if evaluation is not None]
+
+    def begin_afresh(self) -> Path | None:
+        """Move everything into a folder of its own, so that a new plan can be made here.
+
+        Returns the folder, or None if there was nothing. An error if a run is under way.
+        """
+        if not self.exists():
+            return None
+        running = [state.index for state in self.states() if state.state == "running"]
+        if running:
+            raise StoreMismatch(
+                f"runs {running} of {self.directory} are under way: stop them before fresh=True "
+                "sets them aside"
+            )
+        folder = self.directory / f"set-aside-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+        try:
+            with self._locked("store.lock"):
+                folder.mkdir()
+                self._plan_path.rename(
+                    folder / "store.json"
+                )  # first: without it nothing is a store
+                for path in (*self.directory.glob("run-*"), *self.directory.glob("posterior.npz")):
+                    path.rename(folder / path.name)
+        except OSError as error:
+            raise self.unwritable(error) from error
+        return folder
 
     def precomputed(self, index: int) -> list[Evaluation]:
         """Evaluations of an earlier attempt that could not be replayed."""

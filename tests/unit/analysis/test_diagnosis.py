@@ -1,10 +1,12 @@
 """Diagnostics on stacks whose answers are known by construction."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.small_problems import gaussian, gaussian_problem, native_run
 from tests.synthetic import gaussian_entropy, make_run
 from vbstack import Screen, StackedPosterior, load_runs, stack
 from vbstack.analysis.diagnosis import diagnostics, enough_runs
@@ -196,3 +198,18 @@ def test_a_pooled_stack_is_judged_by_the_values_that_chose_its_weights(tmp_path)
     assert found.noise_share is None
     assert any("evaluations of all runs together" in text for text in found.warnings)
     assert found.learning_curve.raw[0, -1] == pytest.approx(posterior.solution.lower, abs=0.1)
+
+
+def test_runs_of_two_log_densities_are_noticed():
+    """Half of the runs have a log density that is one nat higher: own and pooled values differ."""
+    higher = replace(gaussian_problem(), log_density=lambda x: gaussian(x) + 1.0)
+    options = {"max_fun_evals": 60}
+    origin = np.zeros(3)
+    same = [native_run(gaussian_problem(), origin, seed, options) for seed in (1, 2)]
+    mixed = [same[0], native_run(higher, origin, 2, options)]
+    keep = Screen(require_converged=False, max_variance=np.inf)
+    for runs, expected in ((same, False), (mixed, True)):
+        posterior = stack(runs, screen=keep)
+        warned = [line for line in diagnostics(posterior).warnings if "disagree" in line]
+        assert bool(warned) == expected
+        assert ("Beware: the runs' own values" in posterior.summary()) == expected

@@ -8,7 +8,7 @@ from tests.small_problems import gaussian, gaussian_problem, noisy_gaussian_prob
 from vbstack import Problem, RunStore
 from vbstack.engines.native.loop import run_native
 from vbstack.engines.registry import engine_named, resolved
-from vbstack.launching.launcher import engine_for
+from vbstack.launching.settings import engine_for
 
 
 def test_engines_are_found_by_name():

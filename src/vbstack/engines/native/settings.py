@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
+from vbstack.checks import checked_whole
+
 MANY = 4  # dimensions; beyond, little is known at first, and mass is where no point is worth much
 
 
@@ -50,5 +54,10 @@ class Settings:
             *(("fun_eval_start", 2), ("fun_evals_per_iter", 1), ("final_components", 1)),
             *(("max_fun_evals", 2), ("max_iter", 1), ("settled_iterations", 1)),
         ):
-            if getattr(self, name) < least:
-                raise ValueError(f"option {name}={getattr(self, name)}: at least {least} is needed")
+            if not (name.startswith("max_") and getattr(self, name) == np.inf):  # no limit
+                checked_whole(f"option {name}", getattr(self, name), least)
+        checked_whole("option whitenings", self.whitenings, 0)
+        for name in ("tolerance", "largest_variance", "penalty"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, str)) or not np.isreal(value) or not value >= 0:
+                raise ValueError(f"option {name}={value!r} must be a number, 0 or more")

@@ -1,0 +1,157 @@
+"""Were the evaluations in a store made with this log density?
+
+Two questions. Is it made of the same parts (`Fingerprint`)? And has it the same values: one
+evaluation of the store is made again when the parts are the same and runs are to be made, two when
+parts differ or cannot be compared. Only a value can show that a file changed which the log density
+reads; only the parts can show a change of a noisy one that has no `rng`. A log density that is
+written differently but has the same values is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from vbstack.launching.worker import Outcome, Recorded, Task
+from vbstack.problem import Problem
+from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.plan import Plan
+from vbstack.runs.run import Run
+from vbstack.runs.store import RunStore, StoreMismatch
+
+_EXACT = 1e-8  # relative and absolute: rounding differs between machines and libraries
+_REPLAYED = 1e-12  # the same, of a stochastic log density with the generator it had
+_NOISY = 6.0  # standard deviations of the difference of two noisy values
+_ATTEMPTS = 3  # generators that an evaluation may have had with on_error="retry"
+
+Perform = Callable[[Task], Outcome]
+
+
+def check_model(
+    problem: Problem,
+    store: RunStore,
+    plan: Plan,
+    now: Fingerprint,
+    finished: Mapping[int, Run],
+    perform: Perform,
+    runs_are_missing: bool,
+) -> str:
+    """A line to show if the log density is written differently; `StoreMismatch` if it is another.
+
+    `perform` does the task of evaluating again, wherever runs are made.
+    """
+    then = plan.model
+    different = [] if then is None else then.differences(now)
+    untold = [] if then is None else then.incomparable(now)
+    unsure = then is None or bool(different) or bool(untold)
+    known = recorded(problem, store, plan, finished, unsure)
+    if not known and not finished:
+        return ""
+    blind = problem.noisy and not problem.takes_rng
+    if different and (blind or not known):
+        why = "is noisy without rng" if blind else "left no evaluations to compare"
+        raise _mismatch(store, [f"{part} differs" for part in different], f" (it {why})")
+    asked = known[: 2 if unsure else 1] if unsure or runs_are_missing else []
+    wrong = list(_wrong_values(problem, plan, asked, perform)) if asked else []
+    if wrong:
+        raise _mismatch(store, [*(f"{part} differs" for part in different), *wrong])
+    same = (
+        f"has the same values at {len(asked)} points of the store" if asked else "is taken as it is"
+    )
+    if different:
+        return f"the log density is written differently ({', '.join(different)}) but {same}"
+    if untold:
+        return f"the log density was written for another version of Python; it {same}"
+    return ""
+
+
+def recorded(
+    problem: Problem,
+    store: RunStore,
+    plan: Plan,
+    finished: Mapping[int, Run],
+    running_ones: bool = True,
+) -> list[Recorded]:
+    """Evaluations in the store, those to be made again first: the highest and the lowest.
+
+    Of a log density with `rng` the first ones of runs: their generator is known for certain, also
+    if the run was resumed with evaluations known beforehand. Runs that are under way are left out
+    unless `running_ones` is given.
+    """
+    found = [one for index, run in finished.items() for one in _of_run(index, run, plan)]
+    for path in sorted(store.directory.glob("run-*.journal")):
+        index = int(path.name[4:9])
+        if index not in finished and (running_ones or store.state(index).state != "running"):
+            seed = plan.run_seed(index)
+            found += [
+                (place, Recorded(index, one.x, one.value, one.sd, _seeds(seed, place, plan)))
+                for place, one in enumerate(store.journalled(index))
+                if not one.failure and np.isfinite(one.value)
+            ]
+    if problem.takes_rng:
+        return [one for _, one in sorted(found, key=lambda item: item[0]) if one.seeds]
+    by_value = sorted((one for _, one in found), key=lambda one: one.value)
+    return [by_value[-1], *by_value[:-1]] if by_value else []
+
+
+def _of_run(index: int, run: Run, plan: Plan) -> Iterator[tuple[int, Recorded]]:
+    made = run.evaluations
+    if made is None:
+        return
+    seed = run.seed if run.seed == plan.run_seed(index) else None
+    for place, (x, value) in enumerate(zip(made.x, made.values, strict=True)):
+        if np.isfinite(value) and not (made.failed is not None and made.failed[place]):
+            sd = None if made.sds is None else float(made.sds[place])
+            yield (
+                place,
+                Recorded(index, tuple(x.tolist()), float(value), sd, _seeds(seed, place, plan)),
+            )
+
+
+def _seeds(seed: int | None, place: int, plan: Plan) -> tuple[tuple[int, ...], ...]:
+    """The seeds that `Recorder` gives to evaluation `place` of a run, at each attempt."""
+    attempts = _ATTEMPTS if plan.on_error == "retry" else 1
+    return () if seed is None else tuple((seed, 2, place, k) for k in range(attempts))
+
+
+def _wrong_values(
+    problem: Problem, plan: Plan, asked: Sequence[Recorded], perform: Perform
+) -> Iterator[str]:
+    """A line for every evaluation that comes out differently now."""
+    outcome = perform(Task("", asked[0].run, plan, again=tuple(asked)))
+    if outcome.status != "asked":
+        yield f"it could not be evaluated again: {outcome.message}"
+        return
+    for old, found in zip(asked, outcome.found, strict=True):
+        where = f"run {old.run}, x = {list(old.x)}: {_text(old.value, old.sd)} in the store"
+        if isinstance(found, str):
+            yield f"{where}, now {found}"
+        elif not any(_same(problem, old, value, sd) for value, sd in found):
+            yield f"{where}, {_text(*found[0])} now"
+
+
+def _same(problem: Problem, old: Recorded, value: float, sd: float | None) -> bool:
+    if problem.takes_rng:
+        sds = (old.sd or 0.0, sd or 0.0)
+        return _close(old.value, value, _REPLAYED) and _close(*sds, _REPLAYED)
+    if old.sd is not None and sd is not None:
+        return abs(value - old.value) <= _NOISY * float(np.hypot(sd, old.sd))
+    return _close(old.value, value, _EXACT)
+
+
+def _close(first: float, second: float, tolerance: float) -> bool:
+    return bool(np.isclose(second, first, rtol=tolerance, atol=tolerance))
+
+
+def _text(value: float, sd: float | None) -> str:
+    return f"{value!r}" if sd is None else f"{value!r} ± {sd:.3g}"
+
+
+def _mismatch(store: RunStore, lines: Sequence[str], note: str = "") -> StoreMismatch:
+    return StoreMismatch(
+        f"{store.directory} holds evaluations of another log density{note}:\n  "
+        + "\n  ".join(lines)
+        + "\nUse another directory; or set what is there aside and begin anew with fresh=True "
+        "(--fresh); or, if you know that it belongs together, trust_store=True (--trust-store)."
+    )
