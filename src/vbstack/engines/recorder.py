@@ -21,6 +21,7 @@ from vbstack.modes import OnError
 from vbstack.problem import Evaluation, EvaluationError, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.journal import Journal
+from vbstack.runs.printable import shortened
 from vbstack.runs.run import Run
 
 _RETRIES = 3
@@ -70,13 +71,14 @@ class Recorder:
         # An engine that can tell its iteration and ELBO puts a function here.
         self.observe: Callable[[], tuple[int, float | None]] = lambda: (0, None)
         self.precomputed = list(precomputed)
-        self.journalled = list(journal.evaluations)  # by an earlier attempt at this run
+        # By an earlier attempt at this run, by their place; damaged ones are missing.
+        self.journalled = dict(journal.by_place)
         self.made: list[Evaluation] = []
 
     @property
     def replayed(self) -> int:
         """Evaluations answered from the journal so far."""
-        return min(len(self.made), len(self.journalled))
+        return sum(place < len(self.made) for place in self.journalled)
 
     @property
     def floored(self) -> list[Evaluation]:
@@ -94,7 +96,7 @@ class Recorder:
         """The evaluation at x: from the journal while a run is repeated, else a new one."""
         index = len(self.made)
         point = tuple(float(v) for v in np.ravel(x))
-        if index < len(self.journalled):
+        if index in self.journalled:
             evaluation = self.journalled[index]
             if evaluation.x != point:
                 raise ReplayMismatch(
@@ -103,7 +105,7 @@ class Recorder:
                 )
         else:
             evaluation = self._new(index, point)
-            self.journal.append(evaluation)
+            self.journal.append(evaluation, index)
         self.made.append(evaluation)
         self._check_floored()
         self.watch(Progress(len(self.made), *self.observe()))
@@ -124,7 +126,8 @@ class Recorder:
         floor = min(seen, default=0.0) - (_FLOOR_DEPTH if not self.floored else 0.0)
         sd = self.made[-1].sd if self.made else 1.0
         sd = sd if self.problem.noisy else None
-        return Evaluation(point, floor, sd, time.perf_counter() - begun, failure.message)
+        seconds = time.perf_counter() - begun
+        return Evaluation(point, floor, sd, seconds, shortened(failure.message))
 
     def _check_floored(self) -> None:
         bad, total = len(self.floored), len(self.made)

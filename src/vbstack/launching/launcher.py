@@ -84,11 +84,12 @@ def launch(
     n_runs = checked_whole("n_runs", n_runs, 1)
     store = store if isinstance(store, RunStore) else RunStore(store)
     plan = planned(problem, store, n_runs, seed, starts, engine, options, on_error)
-    finished = store.runs()
+    finished = store.usable_runs()
     where = str(store.directory.resolve())
     tasks = [Task(where, index, plan) for index in range(n_runs) if index not in finished]
     if tasks:
         store.check_writable()
+        store.tidy()
         store.record(plan)
     reporter = Reporter(silent=not progress)
     reporter.say_all(store.set_aside)
@@ -97,7 +98,7 @@ def launch(
     job = _Job(problem, store, executor, n_workers, run_timeout, reporter, dict(finished), announce)
     with reporter.watching(store, range(n_runs)):
         failures = job.perform(tasks, math.inf if timeout is None else time.monotonic() + timeout)
-    found = store.runs()
+    found = store.usable_runs()
     made = [found[index] for index in range(n_runs) if index in found]
     if not made:
         lines = [f"\n  run {index}: {failures[index]}" for index in sorted(failures)]
@@ -208,7 +209,7 @@ class _Job:
 
     def _failed(self, outcome: Outcome) -> str:
         message = outcome.message
-        if self.store.failure(outcome.index) is None:
+        if not self.store.path(outcome.index, "failed.json").exists():
             try:
                 self.store.save_failure(outcome.index, {"message": message})
             except OSError as error:

@@ -1,0 +1,34 @@
+"""Text that came from a file or from a user's function, made fit for a terminal."""
+
+from __future__ import annotations
+
+import unicodedata
+
+LONGEST = 2000  # characters of a message that are kept: more is a dump of data, not a reason
+
+# Control, format (text direction, zero width) and lone surrogates; line and paragraph separators.
+_UNWANTED = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+def printable(text: str, *, lines: bool = False) -> str:
+    """The text without characters that steer a terminal; `lines` keeps its line breaks."""
+    if text.isprintable():
+        return text
+    kept = []
+    for character in text:
+        if character == "\n" and lines:
+            kept.append(character)
+        elif character in "\n\t\r":
+            kept.append(" ")
+        elif unicodedata.category(character) not in _UNWANTED:
+            kept.append(character)
+    return "".join(kept)
+
+
+def shortened(text: str, longest: int = LONGEST) -> str:
+    """The text, its middle left out where it is longer than `longest` characters."""
+    if len(text) <= longest:
+        return text
+    mark = f" … [{len(text)} characters, cut] … "
+    head = (longest - len(mark)) * 2 // 3
+    return text[:head] + mark + text[head + len(mark) - longest :]
