@@ -423,6 +423,12 @@ def _check_problem(problem: Any) -> None:
                     raise TypeError(f"problem: {kind + side} holds {bound!r}")
                 if math.isnan(bound) or (finite and math.isinf(bound)):
                     raise ValueError(f"problem: {kind + side} holds {bound!r}")
+    for kind in ("", "plausible_"):
+        for low, high in zip(
+            problem[f"{kind}lower_bounds"], problem[f"{kind}upper_bounds"], strict=True
+        ):
+            if not low < high:
+                raise ValueError(f"problem: the {kind}bounds {low} and {high} are reversed")
 
 
 def _merged(found: Plan, plan: Plan) -> Plan:
