@@ -212,7 +212,8 @@ def _check_failure(record: Any) -> None:
 
 
 def _check_notes(notes: dict[str, Any]) -> None:
-    f"{notes.get('iteration', 0):d} {notes.get('elbo') or 0:.3f} {notes.get('seconds') or 0:.0f}"
+    for name, form in (("iteration", "d"), ("elbo", ".3f"), ("seconds", ".0f")):
+        format(notes.get(name) or 0, form)  # as the table of `vbstack status` does
 
 
 READERS: dict[str, tuple[Callable[[Path], Any], str, Callable[[Any], None]]] = {

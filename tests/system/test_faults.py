@@ -15,6 +15,8 @@ from tests.small_problems import evaluations_of
 from tests.system.test_launch import assert_same_runs, go, problem
 from vbstack import RunStore, Screen, TooFewRuns, stack
 
+OLD = Path(__file__).parents[1] / "data" / "0.1.0" / "store"
+
 
 def exits(x):
     os._exit(3)
@@ -264,3 +266,39 @@ def test_a_killed_worker_leaves_the_other_runs_alone(tmp_path, expected):
     runs = go(tmp_path / "store", target=target, n_workers=2)
     assert len(runs) == 1
     assert_same_runs(go(tmp_path / "store", target=target, n_workers=2), expected)
+
+
+def test_a_store_with_a_damaged_run_is_shown_stacked_and_reported_without_it(tmp_path, capfd):
+    store = RunStore(shutil.copytree(OLD, tmp_path / "store"))
+    path = store.path(1, "npz")
+    path.write_bytes(path.read_bytes()[:500])
+    before = {p.name: p.read_bytes() for p in store.directory.iterdir()}
+    for command in ("status", "report", "stack"):
+        done = subprocess.run(
+            [sys.executable, "-m", "vbstack", command, str(store.directory)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "run-00001.npz" in done.stdout + done.stderr
+    after = {p.name: p.read_bytes() for p in store.directory.iterdir()}
+    changed = {name for name in after if before.get(name) != after[name]}
+    assert changed == {"report.html", "posterior.npz"}
+    assert set(before) <= set(after)
+
+
+def test_a_damaged_line_of_a_journal_is_said_and_only_its_evaluation_is_made_again(tmp_path, capfd):
+    log = tmp_path / "calls"
+    target = problem(log=str(log), die_at=12)
+    with pytest.raises(TooFewRuns, match="its process died"):
+        go(tmp_path / "store", 1, target=target, n_workers=1)
+    path = RunStore(tmp_path / "store").path(0, "journal")
+    lines = path.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 11
+    lines[4] = lines[4].replace(b"e", b"f", 1)
+    path.write_bytes(b"".join(lines))
+    (run,) = go(tmp_path / "store", 1, target=target, n_workers=1, progress=True)
+    assert "a damaged line was kept in run-00000.journal.damaged-1" in capfd.readouterr().err
+    made = len(evaluations_of(run).values)
+    assert len(log.read_text().splitlines()) == made + 2  # the damaged one and the one under way

@@ -193,7 +193,7 @@ class _Job:
         return busy
 
     def _finished(self, outcome: Outcome) -> None:
-        run = self.store.load(outcome.index)
+        run = self.store.take_damaged_aside(outcome.index)
         if run is None:
             return
         made = 0 if run.evaluations is None else len(run.evaluations.values)

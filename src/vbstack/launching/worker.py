@@ -70,7 +70,7 @@ def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
 
 
 def _finish_with(problem: Problem, task: Task, store: RunStore, journals: ExitStack) -> Outcome:
-    plan, notes = task.plan, []
+    plan, notes = task.plan, list(store.set_aside)
     engine, start, seed = engine_named(plan.engine), plan.start(task.index), _seed(task)
     try:
         recorder = _recorder(problem, task, store, journals)
