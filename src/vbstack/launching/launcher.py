@@ -84,12 +84,12 @@ def launch(
     n_runs = checked_whole("n_runs", n_runs, 1)
     store = store if isinstance(store, RunStore) else RunStore(store)
     plan = planned(problem, store, n_runs, seed, starts, engine, options, on_error)
+    store.tidy()
     finished = store.usable_runs()
     where = str(store.directory.resolve())
     tasks = [Task(where, index, plan) for index in range(n_runs) if index not in finished]
     if tasks:
         store.check_writable()
-        store.tidy()
         store.record(plan)
     reporter = Reporter(silent=not progress)
     reporter.say_all(store.set_aside)

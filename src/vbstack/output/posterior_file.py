@@ -27,7 +27,7 @@ from vbstack.runs.header_checks import (
 from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
-from vbstack.stacking.screening import Dropped, Screen
+from vbstack.stacking.screening import Dropped, Screen, screen
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.weights import WeightSolution
 
@@ -77,9 +77,10 @@ def _unpacked(
 ) -> StackedPosterior:
     pooled = arrays.get("link_log_joint")
     kept, dropped = _places(header)
-    names = {run.names for run in runs}
-    if len(names) != 1:
-        raise ValueError(f"its runs have different parameters: {sorted(names)}")
+    # One problem, and finite statistics: an error, or fewer runs, if they cannot have been stacked.
+    usable, _ = screen(runs, Screen(require_converged=False, max_variance=math.inf))
+    if len(usable) != len(runs):
+        raise ValueError("its runs hold statistics that are not finite")
     return StackedPosterior(
         runs=runs,
         kept=kept,
@@ -133,12 +134,20 @@ def _solution(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
 
 def _evidence(header: Mapping[str, Any]) -> Evidence:
     given = checked_object("evidence", header["evidence"])
+    optional = (
+        *("pooled", "pooled_sd", "pooled_elbo", "pooled_elbo_sd"),
+        "selection",
+        "divergence",
+    )
+    missing = [given.get(name) is None for name in optional]
+    if any(missing) and not all(missing):
+        raise ValueError("some of the pooled estimates are missing")
     for name, value in given.items():
         if name == "noisy":
             checked_truth(name, value)
         elif name in ("headline_method", "headline_reason"):
             checked_text(name, value)
-        elif value is not None:
+        elif value is not None or name not in optional:
             least = 0.0 if name.endswith("_sd") else -math.inf
             checked_number(f"evidence: {name}", value, finite=name != "gap", least=least)
     checked_word("headline_method", given["headline_method"], Estimate)

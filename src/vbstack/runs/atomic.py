@@ -79,10 +79,13 @@ def sync_directory(directory: Path) -> None:
 
 
 def remove_abandoned(directory: Path) -> int:
-    """Remove the temporary files of writers that are dead; returns how many there were."""
+    """Remove the temporary files of writers that are dead; returns how many there were.
+
+    What may not be removed, in a store that is only read, stays.
+    """
     removed = 0
     for entry in os.scandir(directory):
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             if entry.is_file(follow_symlinks=False) and _abandoned(entry):
                 os.unlink(entry.path)
                 removed += 1

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -19,6 +20,8 @@ from vbstack import FileError, Problem, RunStore, StackedPosterior, load_runs, s
 from vbstack.runs import atomic
 from vbstack.runs.npz import read_arrays
 from vbstack.runs.printable import printable, shortened
+
+OLD = Path(__file__).parents[2] / "data" / "0.1.0"
 
 
 def problem():
@@ -182,6 +185,7 @@ def test_a_header_of_other_types_is_refused(tmp_path, name, value):
         *(("kept", [0, 0]), ("kept", ["0"]), ("kept", 3), ("dropped", [{}]), ("sources", [1, 2])),
         *(("solution__lower", "1"), ("solution__draws", 1.5), ("solution__solver", "magic")),
         *(("evidence__headline", 5.0), ("evidence__raw", float("nan")), ("evidence__noisy", "no")),
+        *(("evidence__naive", None), ("evidence__pooled", 1.0), ("evidence__divergence", 1.0)),
         *(("evidence__headline_sd", -1.0), ("evidence__headline_method", "best")),
         *(("settings__screen", 1), ("settings__tolerance", "x"), ("settings__seed", -1)),
     ],
@@ -192,6 +196,17 @@ def test_a_posterior_of_other_types_or_inconsistent_is_refused(tmp_path, name, v
     StackedPosterior.load(path)
     with pytest.raises(FileError, match="posterior.npz"):
         StackedPosterior.load(changed(path, **{name: value}))
+
+
+def test_a_posterior_of_runs_with_different_bounds_is_refused(tmp_path):
+    path = tmp_path / "posterior.npz"
+    shutil.copy(OLD / "own.npz", path)
+    StackedPosterior.load(path)
+    content: dict[str, Any] = dict(np.load(path))
+    content["0001/transform.upper"] = content["0001/transform.upper"] + [0.0, 1.0]
+    np.savez(path, **content)
+    with pytest.raises(FileError, match="posterior.npz .*only runs with the same hard bounds"):
+        StackedPosterior.load(path)
 
 
 @pytest.mark.parametrize("name", ["store.json", "run-00007.status.json", "run-00007.failed.json"])
