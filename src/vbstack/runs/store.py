@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import math
 import os
 import re
 import socket
@@ -31,7 +30,7 @@ from typing import Any
 from vbstack.modes import EngineName, OnError, RunStatus, StartsKind
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.atomic import create_text, remove_abandoned, sync_directory, write_text
-from vbstack.runs.files import FileError, OtherSchema, load_runs, parsed_json, save_runs
+from vbstack.runs.files import FileError, OtherSchema, load_runs, save_runs
 from vbstack.runs.journal import Journal, read_journal
 from vbstack.runs.opening import (
     NotARegularFile,
@@ -44,10 +43,10 @@ from vbstack.runs.opening import (
 from vbstack.runs.plan import FORMAT, SCHEMA, Plan, Points
 from vbstack.runs.printable import printable, shortened
 from vbstack.runs.run import Run
+from vbstack.runs.small_files import check_problem, checked_notes, json_object
 
 _KINDS = ("npz", "journal", "precomputed", "lock", "failed.json", "status.json")
 _RUN_FILE = re.compile(r"run-([0-9]{5,9})\.(" + "|".join(map(re.escape, _KINDS)) + ")")
-_LARGEST_TEXT = 2**24  # bytes of store.json, status.json or failed.json
 
 
 class StoreMismatch(ValueError):
@@ -167,7 +166,7 @@ class RunStore:
     def plan(self) -> dict[str, Any]:
         """The content of `store.json`: the problem's description, the seed, the options, …"""
         try:
-            plan = _json_object(self._plan_path)
+            plan = json_object(self._plan_path)
         except OSError as error:
             raise FileError(f"{self._plan_path} cannot be read: {error}") from error
         if plan.get("format") != FORMAT:
@@ -183,7 +182,7 @@ class RunStore:
         """The plan of this store."""
         content = self.plan()
         try:
-            _check_problem(content["problem"])
+            check_problem(content["problem"])
             return Plan.from_json(content)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise FileError(
@@ -273,7 +272,7 @@ class RunStore:
         """Why a run failed, or None; a FileError if the note of it is damaged."""
         path = self.path(index, "failed.json")
         try:
-            record = _json_object(path)
+            record = json_object(path)
         except FileNotFoundError:
             return None
         for name in ("message", "host", "traceback"):
@@ -375,60 +374,13 @@ class RunStore:
         """The last note of a running run; a damaged one says nothing, the next replaces it."""
         path = self.path(index, "status.json")
         try:
-            return _checked_notes(path, _json_object(path))
+            return checked_notes(path, json_object(path))
         except (FileNotFoundError, FileError):
             return {}
 
     def states(self) -> list[RunState]:
         """The state of every run that has left a trace."""
         return [self.state(index) for index in self._indices(*_KINDS)]
-
-
-def _json_object(path: Path) -> dict[str, Any]:
-    """The JSON object that a file holds; a FileError if it holds anything else."""
-    content = parsed_json(path, read_regular(path, largest=_LARGEST_TEXT))
-    if not isinstance(content, dict):
-        raise FileError(f"{path} is damaged: it holds no JSON object")
-    return content
-
-
-def _checked_notes(path: Path, notes: dict[str, Any]) -> dict[str, Any]:
-    """iteration, elbo, seconds and host of a note."""
-    iteration, elbo = notes.get("iteration", 0), notes.get("elbo")
-    seconds, host = notes.get("seconds"), notes.get("host", "")
-    numbers = [n for n in (elbo, seconds) if n is not None]
-    if type(iteration) is not int or not isinstance(host, str):
-        raise FileError(f"{path} is damaged")
-    if any(isinstance(n, bool) or not isinstance(n, (int, float)) for n in numbers):
-        raise FileError(f"{path} is damaged")
-    if any(not abs(n) < 1e300 for n in numbers):
-        raise FileError(f"{path} is damaged")
-    return {"iteration": iteration, "elbo": elbo, "seconds": seconds, "host": printable(host)}
-
-
-def _check_problem(problem: Any) -> None:
-    """An error unless this is the description of a problem."""
-    names = problem["names"]
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise TypeError("problem: names is not a list of texts")
-    if not isinstance(problem["noisy"], bool):
-        raise TypeError("problem: noisy is neither true nor false")
-    for side in ("lower_bounds", "upper_bounds"):
-        for kind, finite in (("", False), ("plausible_", True)):
-            bounds = problem[kind + side]
-            if not isinstance(bounds, list) or len(bounds) != len(names):
-                raise TypeError(f"problem: {kind + side} is not a list of {len(names)} numbers")
-            for bound in bounds:
-                if isinstance(bound, bool) or not isinstance(bound, (int, float)):
-                    raise TypeError(f"problem: {kind + side} holds {bound!r}")
-                if math.isnan(bound) or (finite and math.isinf(bound)):
-                    raise ValueError(f"problem: {kind + side} holds {bound!r}")
-    for kind in ("", "plausible_"):
-        for low, high in zip(
-            problem[f"{kind}lower_bounds"], problem[f"{kind}upper_bounds"], strict=True
-        ):
-            if not low < high:
-                raise ValueError(f"problem: the {kind}bounds {low} and {high} are reversed")
 
 
 def _merged(found: Plan, plan: Plan) -> Plan:
