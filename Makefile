@@ -17,7 +17,7 @@ EXTRAS_docs := docs
 EXTRAS_browser := test,browser
 
 .PHONY: help demo demo-pyvbmc test test-fast test-lowest coverage lint docs browser bench paper \
-	paper-smoke runs clean
+	paper-smoke runs fuzz clean
 
 help:
 	@echo "make demo   ten VBMC runs of a hard target on all cores, stacked; summary and figure"
@@ -31,6 +31,7 @@ help:
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
 	@echo "make paper  the paper's tables and figures from the archives (16 minutes)"
+	@echo "make fuzz   mutated files, flipped bits and killed fits, counted (15 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.core: pyproject.toml constraints.txt
@@ -97,6 +98,9 @@ paper: $(VENV)/.bench
 
 paper-smoke: $(VENV)/.test
 	$(VENV)/bin/python -m pytest tests/system/test_paper.py
+
+fuzz: $(VENV)/.core
+	$(VENV)/bin/python -m benchmarks faults
 
 runs: $(VENV)/.bench
 	$(VENV)/bin/python -m benchmarks make-runs --runs 60 --problem gmm --problem ring --problem unequal

@@ -17,5 +17,5 @@ Estimate = Literal[
 ]  # of the log evidence
 
 MeanFunction = Literal["zero", "constant", "negative_quadratic"]
-RunStatus = Literal["finished", "running", "failed", "interrupted", "waiting"]
+RunStatus = Literal["finished", "running", "failed", "interrupted", "waiting", "damaged"]
 OutcomeStatus = Literal["finished", "busy", "failed", "died", "begun", "asked"]

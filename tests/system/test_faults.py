@@ -13,7 +13,9 @@ import pytest
 
 from tests.small_problems import evaluations_of
 from tests.system.test_launch import SHORT_NATIVE, assert_same_runs, go, problem
-from vbstack import RunStore, Screen, TooFewRuns, stack
+from vbstack import Evaluation, RunStore, Screen, TooFewRuns, stack
+
+OLD = Path(__file__).parents[1] / "data" / "0.1.0" / "store"
 
 
 def exits(x):
@@ -287,3 +289,43 @@ def test_a_worker_that_dies_twice_is_reported_and_an_old_reason_does_not_hide_it
     failure = store.failure(0)
     assert failure is not None
     assert "its process died" in failure["message"]
+
+
+def test_a_store_with_a_damaged_run_is_shown_stacked_and_reported_without_it(tmp_path, capfd):
+    store = RunStore(shutil.copytree(OLD, tmp_path / "store"))
+    path = store.path(1, "npz")
+    path.write_bytes(path.read_bytes()[:500])
+    before = {p.name: p.read_bytes() for p in store.directory.iterdir()}
+    for command in ("status", "report", "stack"):
+        done = subprocess.run(
+            [sys.executable, "-m", "vbstack", command, str(store.directory)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "run-00001.npz" in done.stdout + done.stderr
+    after = {p.name: p.read_bytes() for p in store.directory.iterdir()}
+    changed = {name for name in after if before.get(name) != after[name]}
+    assert changed == {"report.html", "posterior.npz"}
+    assert set(before) <= set(after)
+
+
+def test_a_damaged_line_of_a_journal_is_said_and_only_its_evaluation_is_made_again(tmp_path, capfd):
+    log = tmp_path / "calls"
+    target, store = problem(log=str(log)), RunStore(tmp_path / "store")
+    (run,) = go(store.directory, 1, target=target, n_workers=1)
+    made = evaluations_of(run)
+    store.path(0, "npz").unlink()  # as if it had been killed after twelve evaluations
+    with store.journal(0) as journal:
+        for x, value, sd in zip(made.x[:12], made.values[:12], made.sds[:12], strict=True):
+            journal.append(Evaluation(tuple(x), float(value), float(sd), 0.1))
+    path = store.path(0, "journal")
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[4] = lines[4].replace(b"e", b"f", 1)
+    path.write_bytes(b"".join(lines))
+    before = len(log.read_text().splitlines())
+    (again,) = go(store.directory, 1, target=target, n_workers=1, progress=True, trust_store=True)
+    assert "a damaged line was kept in run-00000.journal.damaged-1" in capfd.readouterr().err
+    assert len(log.read_text().splitlines()) - before == made.size - 12 + 1
+    np.testing.assert_array_equal(evaluations_of(again).values, made.values)

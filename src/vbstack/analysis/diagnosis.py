@@ -265,8 +265,8 @@ def disagreement(posterior: StackedPosterior) -> str:
     return (
         "the runs' own values and the pooled ones disagree: the ELBO of the stack is "
         f"{e.raw:.3f} by the first and {e.from_pool.elbo:.3f} by the second, with an error of "
-        f"{error:.3f}. Were all runs made with the same log density? If so, their surrogates err by "
-        "more than they state."
+        f"{error:.3f}. Were all runs made with the same log density? If so, their surrogates err "
+        "by more than they state."
     )
 
 

@@ -16,11 +16,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from vbstack.arrays import Array
-from vbstack.checks import checked_word
+from vbstack.checks import checked_word, shortened
 from vbstack.modes import OnError
 from vbstack.problem import Evaluation, EvaluationError, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.journal import Journal
+from vbstack.runs.printable import LONGEST
 from vbstack.runs.run import Run
 
 _RETRIES = 3
@@ -70,13 +71,14 @@ class Recorder:
         # An engine that can tell its iteration and ELBO puts a function here.
         self.observe: Callable[[], tuple[int, float | None]] = lambda: (0, None)
         self.precomputed = list(precomputed)
-        self.journalled = list(journal.evaluations)  # by an earlier attempt at this run
+        # By an earlier attempt at this run, by their place; damaged ones are missing.
+        self.journalled = dict(journal.by_place)
         self.made: list[Evaluation] = []
 
     @property
     def replayed(self) -> int:
         """Evaluations answered from the journal so far."""
-        return min(len(self.made), len(self.journalled))
+        return sum(place < len(self.made) for place in self.journalled)
 
     @property
     def floored(self) -> list[Evaluation]:
@@ -94,7 +96,7 @@ class Recorder:
         """The evaluation at x: from the journal while a run is repeated, else a new one."""
         index = len(self.made)
         point = tuple(float(v) for v in np.ravel(x))
-        if index < len(self.journalled):
+        if index in self.journalled:
             evaluation = self.journalled[index]
             if evaluation.x != point:
                 raise ReplayMismatch(
@@ -103,7 +105,7 @@ class Recorder:
                 )
         else:
             evaluation = self._new(index, point)
-            self.journal.append(evaluation)
+            self.journal.append(evaluation, index)
         self.made.append(evaluation)
         self._check_floored()
         self.watch(Progress(len(self.made), *self.observe()))
@@ -121,7 +123,8 @@ class Recorder:
         if self.on_error != "floor":
             raise failure
         sd = 1.0 if self.problem.noisy else None
-        return Evaluation(point, -np.inf, sd, time.perf_counter() - begun, failure.message)
+        seconds = time.perf_counter() - begun
+        return Evaluation(point, -np.inf, sd, seconds, shortened(failure.message, LONGEST))
 
     def _check_floored(self) -> None:
         """An error if many evaluations fail without a pattern: failures are then no support."""

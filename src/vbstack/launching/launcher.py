@@ -137,7 +137,8 @@ def launched(settings: LaunchSettings, stacklevel: int = 3) -> Launched:
     now = Fingerprint.of(settings.problem)
     store = _store(settings, reporter)
     plan = settings.plan(store, now)
-    finished = store.runs()
+    store.tidy()
+    finished = store.usable_runs()
     reporter.say_all(store.set_aside)
     if finished:
         reporter.say(f"{len(finished)} runs are in {store.directory} already")
@@ -152,7 +153,7 @@ def launched(settings: LaunchSettings, stacklevel: int = 3) -> Launched:
     _record(store, replace(plan, model=now), bool(tasks))
     with reporter.watching(store, wanted):
         failures = job.perform(tasks, deadline)
-    found = store.runs()
+    found = store.usable_runs()
     runs = {index: found[index] for index in wanted if index in found}
     failures = {i: failures.get(i, "is not in the store") for i in wanted if i not in runs}
     if not runs:
@@ -318,7 +319,7 @@ class _Job:
         return again, busy
 
     def _finished(self, outcome: Outcome) -> None:
-        run = self.store.load(outcome.index)
+        run = self.store.take_damaged_aside(outcome.index)
         if run is None:
             return
         made = 0 if run.evaluations is None else len(run.evaluations.values)

@@ -14,10 +14,17 @@ from rich.markup import escape
 from rich.table import Table
 
 from vbstack.runs.plan import Plan
+from vbstack.runs.printable import printable
 from vbstack.runs.store import RunState, RunStore
 
 _REFRESH_SECONDS = 1.0
-_STYLES = {"finished": "green", "running": "cyan", "failed": "red", "interrupted": "yellow"}
+_STYLES = {
+    "finished": "green",
+    "running": "cyan",
+    "failed": "red",
+    "interrupted": "yellow",
+    "damaged": "red",
+}
 
 
 class Reporter:
@@ -82,7 +89,7 @@ def described(plan: Plan) -> str:
     """The plan in one line."""
     starts = f"{len(plan.starts)} given" if isinstance(plan.starts, tuple) else plan.starts
     options = "".join(f", {name}={value!r}" for name, value in plan.options.items())
-    return (
+    return printable(
         f"plan: engine {plan.engine}, seed {plan.seed}, starts {starts or 'not recorded'}, "
         f"on_error {plan.on_error or 'not recorded'}{options}"
     )

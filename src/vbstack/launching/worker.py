@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import time
 import traceback
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from vbstack.engines.registry import engine_named
 from vbstack.modes import OutcomeStatus
 from vbstack.problem import EvaluationError, Problem
 from vbstack.runs.plan import Plan
+from vbstack.runs.printable import LONGEST, printable
 from vbstack.runs.store import RunStore
 
 _TRACEBACK = 4000  # characters of a traceback that are kept
@@ -91,7 +93,7 @@ def perform(problem: Problem, task: Task) -> Outcome:
         with store.claim(task.index) as mine:
             if not mine:
                 return Outcome(task.index, "busy", "another process works on it")
-            if store.load(task.index) is not None:
+            if store.take_damaged_aside(task.index) is not None:
                 return Outcome(task.index, "finished", "was there already")
             store.path(task.index, "failed.json").unlink(missing_ok=True)
             return (_begin if task.only_start else _finish)(problem, task, store)
@@ -105,12 +107,10 @@ def perform(problem: Problem, task: Task) -> Outcome:
 
 def _begin(problem: Problem, task: Task, store: RunStore) -> Outcome:
     """Only the first evaluation of a run, which is that of its start; the run replays it."""
-    recorder = _recorder(problem, task, store)
-    try:
+    with ExitStack() as journals:
+        recorder = _recorder(problem, task, store, journals)
         if not recorder.journalled and not recorder.precomputed:
             recorder(task.plan.start(task.index))
-    finally:
-        recorder.journal.close()
     return Outcome(task.index, "begun")
 
 
@@ -131,27 +131,36 @@ def _made_again(
 
 
 def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
-    plan, note = task.plan, ""
+    with ExitStack() as journals:
+        return _finish_with(problem, task, store, journals)
+
+
+def _finish_with(problem: Problem, task: Task, store: RunStore, journals: ExitStack) -> Outcome:
+    plan, notes = task.plan, list(store.set_aside)
     engine, start, seed = engine_named(plan.engine), plan.start(task.index), _seed(task)
     try:
-        recorder = _recorder(problem, task, store)
+        recorder = _recorder(problem, task, store, journals)
+        notes += recorder.journal.damaged
         run = engine(problem, start, seed, recorder, plan.options)
     except ReplayMismatch as mismatch:
-        note = f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
+        notes.append(
+            f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
+        )
+        journals.close()
         store.give_up_replay(task.index)
-        recorder = _recorder(problem, task, store)
+        recorder = _recorder(problem, task, store, journals)
         run = engine(problem, start, seed, recorder, plan.options)
     if recorder.floored:
-        note = f"{note} {len(recorder.floored)} failed evaluations were floored".strip()
+        notes.append(f"{len(recorder.floored)} failed evaluations were floored")
     store.save(task.index, run)
-    return Outcome(task.index, "finished", note, recorder.replayed)
+    return Outcome(task.index, "finished", "; ".join(notes), recorder.replayed)
 
 
 def _seed(task: Task) -> int:
     return task.plan.run_seed(task.index)
 
 
-def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
+def _recorder(problem: Problem, task: Task, store: RunStore, journals: ExitStack) -> Recorder:
     begun = time.monotonic()
     last = -1
 
@@ -164,7 +173,7 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
     return Recorder(
         problem,
         _seed(task),
-        store.journal(task.index),
+        journals.enter_context(store.journal(task.index)),
         task.plan.on_error or "fail_run",
         store.precomputed(task.index),
         watch,
@@ -172,13 +181,14 @@ def _recorder(problem: Problem, task: Task, store: RunStore) -> Recorder:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {shortened(str(error))}"
+    return f"{type(error).__name__}: {shortened(str(error), LONGEST)}"
 
 
 def _failed(
     store: RunStore, task: Task, message: str, where: str | None = None, **details: Any
 ) -> Outcome:
     """A failure, noted in the store; `where` is the traceback, else the one at hand is."""
+    message = printable(message)
     trace = shortened(traceback.format_exc() if where is None else where, _TRACEBACK)
     noted = False
     try:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from vbstack.arrays import Array
 from vbstack.posterior import GaussianMixture, Seed, StackedPosterior
 from vbstack.runs.atomic import replacing
+from vbstack.runs.printable import printable
 from vbstack.runs.transform import UNBOUNDED
 from vbstack.runs.versions import installed_versions
 
@@ -122,11 +123,17 @@ def to_csv(
         temporary.open("w", newline="", encoding="utf-8") as file,
     ):
         writer = csv.writer(file)
-        writer.writerow([*columns, *_CSV_COLUMNS])
+        writer.writerow([*map(_spreadsheet_safe, columns), *_CSV_COLUMNS])
         # Python's own floats are written in full: reading them gives the same numbers.
         rows = zip(draws.tolist(), *(label.tolist() for label in labels), strict=True)
         writer.writerows([*draw, *rest] for draw, *rest in rows)
     return target
+
+
+def _spreadsheet_safe(name: str) -> str:
+    """The name without control characters, and quoted where a spreadsheet would see a formula."""
+    text = printable(name)
+    return f"'{text}" if name.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else text
 
 
 def labelled_draws(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -11,13 +12,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.arrays import Array
+from vbstack.checks import checked_word
+from vbstack.modes import Estimate, SolverName
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.files import FileError, pack_runs, read_file, unpack_runs, write_file
+from vbstack.runs.header_checks import (
+    checked_integer,
+    checked_list,
+    checked_number,
+    checked_object,
+    checked_text,
+    checked_truth,
+)
 from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
-from vbstack.stacking.screening import Dropped, Screen
+from vbstack.stacking.screening import Dropped, Screen, screen
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.weights import WeightSolution
 
@@ -52,37 +62,107 @@ def load(path: str | os.PathLike[str]) -> StackedPosterior:
     arrays, header = read_file(path, "posterior")
     runs = tuple(unpack_runs(path, arrays, header.get("runs")))
     try:
-        pooled = arrays.get("link_log_joint")
-        return StackedPosterior(
-            runs=runs,
-            kept=tuple(header["kept"]),
-            dropped=tuple(Dropped(**d) for d in header["dropped"]),
-            settings=_settings(header),
-            solution=WeightSolution(weights=_weights(arrays), **header["solution"]),
-            evidence=Evidence.from_dict(header["evidence"]),
-            link_log_joint=own_log_joints(runs) if pooled is None else pooled,
-            sources=tuple(header["sources"]) if "sources" in header else _sources(header, runs),
-            mixture=Mixture.from_runs(runs),
-        )
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FileError(f"{path} is incomplete or invalid: {error}") from error
+        return _unpacked(runs, arrays, header)
+    except (
+        *(KeyError, TypeError, ValueError, IndexError, AttributeError),
+        *(OverflowError, FloatingPointError),
+    ) as error:
+        raise FileError(
+            f"{path} is incomplete or invalid: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _unpacked(
+    runs: tuple[Run, ...], arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]
+) -> StackedPosterior:
+    pooled = arrays.get("link_log_joint")
+    kept, dropped = _places(header)
+    # One problem, and finite statistics: an error, or fewer runs, if they cannot have been stacked.
+    usable, _ = screen(runs, Screen(require_converged=False, max_variance=math.inf))
+    if len(usable) != len(runs):
+        raise ValueError("its runs hold statistics that are not finite")
+    return StackedPosterior(
+        runs=runs,
+        kept=kept,
+        dropped=dropped,
+        settings=_settings(header),
+        solution=_solution(arrays, header),
+        evidence=_evidence(header),
+        link_log_joint=own_log_joints(runs) if pooled is None else np.array(pooled, dtype=float),
+        sources=_sources(header, runs),
+        mixture=Mixture.from_runs(runs),
+    )
+
+
+def _places(header: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[Dropped, ...]]:
+    """The places of the runs that were kept, and the dropped ones."""
+    kept = tuple(checked_integer("kept", k) for k in checked_list("kept", header["kept"]))
+    dropped = tuple(
+        Dropped(checked_integer("dropped", d["index"]), checked_text("dropped", d["reason"]))
+        for d in checked_list("dropped", header["dropped"])
+    )
+    places = [*kept, *(d.index for d in dropped)]
+    # Runs of a store are called by their numbers there, which may have gaps.
+    if len(set(places)) != len(places):
+        raise ValueError(f"its runs have the places {places}")
+    return kept, dropped
 
 
 def _settings(header: Mapping[str, Any]) -> StackSettings:
     """The settings; of those, version 0.1.0 wrote the kind of weights only."""
     if "settings" not in header:
         return StackSettings(weights=header["target"])
-    given = dict(header["settings"])
-    return StackSettings(**{**given, "screen": Screen(**given["screen"])})
+    given = dict(checked_object("settings", header["settings"]))
+    rules = checked_object("screen", given.pop("screen"))
+    checked_truth("require_converged", rules["require_converged"])
+    checked_number("max_variance", rules["max_variance"], finite=False)
+    checked_number("tolerance", given["tolerance"])
+    return StackSettings(**given, screen=Screen(**rules))
+
+
+def _solution(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> WeightSolution:
+    given = checked_object("solution", header["solution"])
+    for name in ("lower", "upper", "gap", "standard_error", "naive"):
+        checked_number(f"solution: {name}", given[name], finite=name not in ("upper", "gap"))
+    for name in ("draws", "iterations"):
+        checked_integer(f"solution: {name}", given[name])
+    checked_text("status", given["status"])
+    checked_word("solver", given["solver"], SolverName)
+    weights = np.array(arrays["solution.weights"], dtype=float)
+    return WeightSolution(weights=weights, **given)
+
+
+def _evidence(header: Mapping[str, Any]) -> Evidence:
+    given = checked_object("evidence", header["evidence"])
+    optional = (
+        *("pooled", "pooled_sd", "pooled_elbo", "pooled_elbo_sd"),
+        "selection",
+        "divergence",
+    )
+    missing = [given.get(name) is None for name in optional]
+    if any(missing) and not all(missing):
+        raise ValueError("some of the pooled estimates are missing")
+    for name, value in given.items():
+        if name == "noisy":
+            checked_truth(name, value)
+        elif name in ("headline_method", "headline_reason"):
+            checked_text(name, value)
+        elif value is not None or name not in optional:
+            least = 0.0 if name.endswith("_sd") else -math.inf
+            checked_number(f"evidence: {name}", value, finite=name != "gap", least=least)
+    checked_word("headline_method", given["headline_method"], Estimate)
+    if given["headline"] != given[given["headline_method"]]:
+        raise ValueError(
+            f"the headline {given['headline']} is not the estimate {given['headline_method']!r}"
+        )
+    return Evidence.from_dict(given)
 
 
 def _sources(header: Mapping[str, Any], runs: Sequence[Run]) -> tuple[str, ...]:
     """Digests of the runs given; those dropped are not known in a file of version 0.1.0."""
+    if "sources" in header:
+        return tuple(checked_text("sources", d) for d in checked_list("sources", header["sources"]))
     sources = [""] * (len(header["kept"]) + len(header["dropped"]))
     for place, run in zip(header["kept"], runs, strict=True):
         sources[place] = run.digest
     return tuple(sources)
-
-
-def _weights(arrays: Mapping[str, NDArray[Any]]) -> Array:
-    return np.asarray(arrays["solution.weights"], dtype=float)

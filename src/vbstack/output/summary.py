@@ -6,12 +6,13 @@ import numpy as np
 
 from vbstack.analysis.diagnosis import disagreement
 from vbstack.posterior import StackedPosterior
+from vbstack.runs.printable import printable
 
 
 def summary(posterior: StackedPosterior) -> str:
     """A readable table: the runs, the evidence and the parameters."""
     parts = _run_lines(posterior), _evidence_lines(posterior), _parameter_lines(posterior)
-    return "\n\n".join("\n".join(lines) for lines in parts)
+    return "\n\n".join("\n".join(map(printable, lines)) for lines in parts)
 
 
 def _run_lines(posterior: StackedPosterior) -> list[str]:

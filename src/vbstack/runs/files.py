@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -14,14 +12,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from vbstack.checks import shortened
 from vbstack.runs.atomic import replacing
 from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.header_checks import checked_run_header
+from vbstack.runs.npz import read_arrays
+from vbstack.runs.opening import read_regular
+from vbstack.runs.printable import LONGEST, printable
 from vbstack.runs.run import Run
 from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Transform
 
 SCHEMA = 1
 _HEADER = "header.json"
+_LARGEST_HEADER = 2**24  # bytes: thousands of runs
+_LARGEST_NUMBER = 1e150  # of a component's place and width: their squares are finite
 LATER = "later/"
 _RUN_SCALARS = (
     *("elbo", "elbo_sd", "converged", "noise_level", "names"),
@@ -37,6 +42,9 @@ _PARTS: dict[str, type] = {
 
 class FileError(ValueError):
     """A file that cannot be read as what it was asked for; the message says why."""
+
+    def __init__(self, message: str):
+        super().__init__(printable(shortened(message, LONGEST), lines=True))
 
 
 class OtherSchema(FileError):
@@ -63,28 +71,27 @@ def write_file(
 
 
 def read_file(
-    path: str | os.PathLike[str], kind: str
+    path: str | os.PathLike[str], kind: str, *, follow: bool = True
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays and the header of a file that `write_file` made for this kind."""
+    """The arrays and the header of a file that `write_file` made for this kind.
+
+    Errors of the system are raised as they are; whatever is wrong with the content is a FileError.
+    `follow` allows the path to be a symbolic link.
+    """
+    content = read_regular(Path(path), follow=follow)
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
-        header = json.loads(bytes(arrays.pop(_HEADER)))
-        found, schema = header["format"], header["schema"]
-    except FileNotFoundError:
-        raise
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        EOFError,
-        RuntimeError,
-    ) as error:
+        arrays: dict[str, NDArray[Any]] = dict(read_arrays(content))
+        text = bytes(arrays.pop(_HEADER).astype(np.uint8, casting="equiv"))
+    except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{path} is not a vbstack {kind} file, or is damaged: {error}") from error
-    except (zipfile.BadZipFile, zlib.error) as error:
-        raise FileError(f"{path} is damaged: {error}") from error
+    if len(text) > _LARGEST_HEADER:
+        raise FileError(f"{path} is damaged: its header has {len(text)} bytes")
+    header = parsed_json(path, text)
+    if not isinstance(header, dict):
+        raise FileError(f"{path} is not a vbstack {kind} file: its header is no JSON object")
+    found, schema = header.get("format"), header.get("schema")
+    if not isinstance(found, str) or type(schema) is not int:
+        raise FileError(f"{path} is not a vbstack {kind} file, or is damaged: no format or schema")
     if found != f"vbstack {kind}":
         raise FileError(f"{path} holds a {found!r}, expected a 'vbstack {kind}'")
     if schema != SCHEMA:
@@ -93,6 +100,14 @@ def read_file(
             "vbstack that wrote it, or a newer one"
         )
     return arrays, header
+
+
+def parsed_json(path: str | os.PathLike[str], text: bytes) -> Any:
+    """What a JSON text holds; a FileError that names the file if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path} is damaged: {error or 'nested too deeply'}") from error
 
 
 def save_runs(
@@ -112,9 +127,9 @@ def save_runs(
     return write_file(path, "runs", arrays, {"runs": headers}, overwrite=overwrite)
 
 
-def load_runs(path: str | os.PathLike[str]) -> list[Run]:
-    """The runs that `save_runs` wrote."""
-    arrays, header = read_file(path, "runs")
+def load_runs(path: str | os.PathLike[str], *, follow: bool = True) -> list[Run]:
+    """The runs that `save_runs` wrote; `follow` allows the path to be a symbolic link."""
+    arrays, header = read_file(path, "runs", follow=follow)
     return unpack_runs(path, arrays, header.get("runs"))
 
 
@@ -152,15 +167,19 @@ def pack_runs(runs: Sequence[Run]) -> tuple[dict[str, NDArray[Any]], list[dict[s
 def unpack_runs(
     path: str | os.PathLike[str],
     arrays: Mapping[str, NDArray[Any]],
-    headers: Sequence[Mapping[str, Any]] | None,
+    headers: Any,
 ) -> list[Run]:
     """The runs that `pack_runs` packed; `path` is named in errors."""
     if not headers:
         raise FileError(f"{path} holds no runs")
+    if not isinstance(headers, list) or not all(isinstance(header, dict) for header in headers):
+        raise FileError(f"{path} is damaged: its runs are not a list of headers")
     try:
         return [_unpack_run(arrays, f"{i:04d}/", dict(h)) for i, h in enumerate(headers)]
-    except (KeyError, ValueError, TypeError) as error:
-        raise FileError(f"{path}: a run in it is incomplete or invalid: {error}") from error
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise FileError(
+            f"{path}: a run in it is incomplete or invalid: {type(error).__name__}: {error}"
+        ) from error
 
 
 def _unpack_run(arrays: Mapping[str, NDArray[Any]], prefix: str, header: dict[str, Any]) -> Run:
@@ -175,13 +194,49 @@ def _unpack_run(arrays: Mapping[str, NDArray[Any]], prefix: str, header: dict[st
         items = {n: mine.pop(f"{part}.{n}") for n in names if f"{part}.{n}" in mine}
         items |= {n: header.pop(f"{part}.{n}") for n in names if f"{part}.{n}" in header}
         parts[part] = record(**items) if items else None
-    triangle = mine.pop("log_joint_covariance")
-    size = mine["means"].shape[0]
+    covariance = _square(mine.pop("log_joint_covariance"), mine["means"])
+    checked_run_header(header)
+    header["names"] = tuple(header["names"])
+    run = Run(log_joint_covariance=covariance, **mine, **parts, **header)
+    _check_geometry(run)
+    return run
+
+
+def _square(triangle: NDArray[Any], means: NDArray[Any]) -> NDArray[Any]:
+    """Symmetric matrices (Ns, K, K) from their upper triangles (Ns, K (K + 1) / 2)."""
+    if means.ndim != 2 or 0 in means.shape:
+        raise ValueError(f"means has shape {means.shape}, expected (K, D)")
+    size = means.shape[0]
+    if triangle.ndim != 2 or triangle.shape[1] != size * (size + 1) // 2:
+        raise ValueError(f"log_joint_covariance has shape {triangle.shape} for {size} components")
     rows, columns = np.triu_indices(size)
     covariance = np.empty((len(triangle), size, size))
     covariance[:, rows, columns] = covariance[:, columns, rows] = triangle
-    header["names"] = tuple(header["names"])
-    return Run(log_joint_covariance=covariance, **mine, **parts, **header)
+    return covariance
+
+
+def _check_geometry(run: Run) -> None:
+    """An error if the components' places and widths are beyond what can be computed with."""
+    map_ = run.transform
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = map_.matrix
+        places = map_.centre + run.means @ matrix.T
+        widths = np.sqrt(np.square(matrix * run.sds[:, None, :] / 1e150).sum(axis=2)) * 1e150
+        narrow = np.abs(matrix).max(axis=0) * run.sds
+    bounds = np.concatenate([map_.lower, map_.upper])
+    bounds = bounds[np.isfinite(bounds)]
+    if not (
+        np.all(np.abs(places) < _LARGEST_NUMBER)
+        and np.all(widths < _LARGEST_NUMBER)
+        and np.all(narrow > 1 / _LARGEST_NUMBER)
+        and np.all(np.abs(bounds) < _LARGEST_NUMBER)
+    ):
+        raise ValueError("its components or bounds are too far out, too wide or too narrow")
+    made = run.evaluations
+    for name in ("sds", "seconds"):
+        given = None if made is None else getattr(made, name)
+        if given is not None and np.any(given < 0):
+            raise ValueError(f"evaluations.{name} holds {given.min()}")
 
 
 def _later(name: str) -> str:

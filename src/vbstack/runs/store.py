@@ -6,7 +6,9 @@
     run-00003.lock      held by the process that works on the run; the system frees it when it dies
     run-00003.failed.json   why a run failed, and at which point
 
-Everything is written whole or appended line by line; nothing in it is executed when read.
+Everything is written whole or appended line by line; nothing in it is executed when read. Only
+regular files are opened, never a link. Reading changes nothing; a launch sets damaged runs aside
+(`take_damaged_aside`) and removes what killed writers left (`tidy`).
 """
 
 from __future__ import annotations
@@ -14,35 +16,59 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import socket
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
+from vbstack.checks import shortened
 from vbstack.modes import EngineName, OnError, RunStatus, StartsKind
 from vbstack.problem import Evaluation, Problem
-from vbstack.runs.atomic import create_text, write_text
+from vbstack.runs.atomic import create_text, remove_abandoned, sync_directory, write_text
 from vbstack.runs.files import FileError, OtherSchema, load_runs, save_runs
 from vbstack.runs.fingerprint import Fingerprint
-from vbstack.runs.journal import Journal, _parsed
+from vbstack.runs.journal import Journal, read_journal
+from vbstack.runs.opening import (
+    NotARegularFile,
+    TooLarge,
+    hold,
+    open_regular,
+    read_regular,
+    release,
+)
 from vbstack.runs.plan import FORMAT, SCHEMA, Plan, Points
+from vbstack.runs.printable import LONGEST, printable
 from vbstack.runs.run import Run
+from vbstack.runs.small_files import check_problem, checked_notes, json_object
+
+_KINDS = ("npz", "journal", "precomputed", "lock", "failed.json", "status.json")
+_RUN_FILE = re.compile(r"run-([0-9]{5,9})\.(" + "|".join(map(re.escape, _KINDS)) + ")")
 
 
 class StoreMismatch(ValueError):
     """The store holds runs of another problem or plan; the message shows the difference."""
 
+    def __init__(self, message: str):
+        super().__init__(printable(message, lines=True))
+
+
+class DamagedFile(UserWarning):
+    """A file of a store that could not be used; the next launch makes its run again."""
+
 
 @dataclass(frozen=True)
 class RunState:
-    """One run of a store: "finished", "running", "failed", "interrupted" or "waiting".
+    """One run of a store: "finished", "running", "failed", "interrupted", "waiting" or "damaged".
 
-    `elbo` is the run's, or that of its last iteration; `seconds` it took or has been running for.
+    A damaged run has a file that cannot be read; the message says why. `elbo` is the run's, or that
+    of its last iteration; `seconds` it took or has been running for.
     """
 
     index: int
@@ -61,7 +87,7 @@ class RunStore:
 
     def __init__(self, directory: str | os.PathLike[str]):
         self.directory = Path(directory)
-        self.set_aside: list[str] = []  # a line for every damaged file found by this object
+        self.set_aside: list[str] = []  # a line for every damaged run that this object set aside
 
     def open(
         self,
@@ -128,12 +154,12 @@ class RunStore:
     @contextmanager
     def _locked(self, name: str) -> Iterator[None]:
         """Wait for a lock of the whole store."""
-        handle = os.open(self.directory / name, os.O_RDWR | os.O_CREAT, 0o666)
+        handle = hold(open_regular(self.directory / name, os.O_RDWR | os.O_CREAT))
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
             yield
         finally:
-            os.close(handle)
+            release(handle)
 
     @property
     def _plan_path(self) -> Path:
@@ -145,52 +171,96 @@ class RunStore:
 
     def plan(self) -> dict[str, Any]:
         """The content of `store.json`: the problem's description, the seed, the options, …"""
-        path = self._plan_path
         try:
-            plan = json.loads(path.read_text())
-        except (OSError, ValueError) as error:
-            raise FileError(f"{path} cannot be read: {error}") from error
+            plan = json_object(self._plan_path)
+        except OSError as error:
+            raise FileError(f"{self._plan_path} cannot be read: {error}") from error
         if plan.get("format") != FORMAT:
-            raise FileError(f"{path} is not a vbstack store")
+            raise FileError(f"{self._plan_path} is not a vbstack store")
         if plan.get("schema", SCHEMA) != SCHEMA:
             raise OtherSchema(
-                f"{path} has schema version {plan['schema']}, this vbstack reads {SCHEMA}: use the "
-                "version of vbstack that wrote it, or a newer one"
+                f"{self._plan_path} has schema version {plan['schema']}, this vbstack reads "
+                f"{SCHEMA}: use the version of vbstack that wrote it, or a newer one"
             )
         return {"engine": "pyvbmc", **plan}
 
     def read_plan(self) -> Plan:
         """The plan of this store."""
+        content = self.plan()
         try:
-            return Plan.from_json(self.plan())
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{self._plan_path} is damaged: {error}") from error
+            check_problem(content["problem"])
+            return Plan.from_json(content)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise FileError(
+                f"{self._plan_path} is damaged: {type(error).__name__}: {error}"
+            ) from error
 
     def path(self, index: int, kind: str) -> Path:
         return self.directory / f"run-{index:05d}.{kind}"
 
     def load(self, index: int) -> Run | None:
-        """The finished run, or None; a damaged file is set aside, with a line in `set_aside`."""
+        """The finished run, or None; a FileError if its file is damaged, which stays as it is."""
         path = self.path(index, "npz")
-        if not path.exists():
-            return None
         try:
-            return load_runs(path)[0]
+            runs = load_runs(path, follow=False)
+        except FileNotFoundError:
+            return None
+        if len(runs) != 1:
+            raise FileError(f"{path} is damaged: it holds {len(runs)} runs, expected one")
+        return runs[0]
+
+    def runs(self) -> dict[int, Run]:
+        """All finished runs by index; a damaged one is left out, with a warning (`DamagedFile`)."""
+        found: dict[int, Run] = {}
+        for index in self._indices("npz"):
+            try:
+                run = self.load(index)
+            except OtherSchema:
+                raise
+            except FileError as error:
+                warnings.warn(f"{error}; it is left out", DamagedFile, stacklevel=2)
+                continue
+            if run is not None:
+                found[index] = run
+        return found
+
+    def usable_runs(self) -> dict[int, Run]:
+        """All finished runs by index, for a launch: damaged ones are set aside."""
+        found = {index: self.take_damaged_aside(index) for index in self._indices("npz")}
+        return {index: run for index, run in found.items() if run is not None}
+
+    def take_damaged_aside(self, index: int) -> Run | None:
+        """The finished run, or None; a damaged file is renamed, with a line in `set_aside`.
+
+        Only its content can make a file a damaged one: an error of the system (no permission, too
+        many open files) is raised as it is.
+        """
+        try:
+            return self.load(index)
         except OtherSchema:
             raise
         except FileError as error:
+            path = self.path(index, "npz")
             aside = path.with_suffix(f".damaged-{time.time_ns()}")
             path.rename(aside)
+            sync_directory(self.directory)
             self.set_aside.append(
                 f"{error}; it was renamed {aside.name}, and the run is made again"
             )
             return None
 
-    def runs(self) -> dict[int, Run]:
-        """All finished runs by index."""
-        indices = sorted(int(p.stem[4:]) for p in self.directory.glob("run-*.npz"))
-        found = {index: self.load(index) for index in indices}
-        return {index: run for index, run in found.items() if run is not None}
+    def tidy(self) -> int:
+        """Remove the temporary files that killed writers left; returns how many there were."""
+        return remove_abandoned(self.directory)
+
+    def _indices(self, *kinds: str) -> list[int]:
+        """The runs that have a file of one of these kinds; other names do not count."""
+        found = set()
+        for name in os.listdir(self.directory) if self.directory.exists() else ():
+            match = _RUN_FILE.fullmatch(name)
+            if match is not None and match[2] in kinds and f"{int(match[1]):05d}" == match[1]:
+                found.add(int(match[1]))
+        return sorted(found)
 
     def save(self, index: int, run: Run) -> None:
         """Keep a finished run; its journal and any record of failure go."""
@@ -199,22 +269,31 @@ class RunStore:
             self.path(index, kind).unlink(missing_ok=True)
 
     def save_failure(self, index: int, record: Mapping[str, Any]) -> None:
-        text = json.dumps({"host": _host(), "time": time.time(), **record}, indent=1)
+        """Note why a run failed; long texts are cut."""
+        cut = {k: shortened(v, LONGEST) if isinstance(v, str) else v for k, v in record.items()}
+        text = json.dumps({"host": _host(), "time": time.time(), **cut}, indent=1)
         write_text(self.path(index, "failed.json"), text + "\n")
 
     def failure(self, index: int) -> dict[str, Any] | None:
+        """Why a run failed, or None; a FileError if the note of it is damaged."""
         path = self.path(index, "failed.json")
-        return dict(json.loads(path.read_text())) if path.exists() else None
+        try:
+            record = json_object(path)
+        except FileNotFoundError:
+            return None
+        for name in ("message", "host", "traceback"):
+            if not isinstance(record.get(name, ""), str):
+                raise FileError(f"{path} is damaged: {name} is not a text")
+        return record
 
     def journal(self, index: int) -> Journal:
+        """The run's journal, open for writing; close it."""
         return Journal(self.path(index, "journal"))
 
     def journalled(self, index: int) -> list[Evaluation]:
         """The evaluations of a run that is not finished, read without touching its journal."""
-        path = self.path(index, "journal")
-        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
-        found = takewhile(lambda evaluation: evaluation is not None, map(_parsed, lines))
-        return [evaluation for evaluation in found if evaluation is not None]
+        known = read_journal(self.path(index, "journal")).evaluations
+        return [known[place] for place in takewhile(known.__contains__, count())]
 
     def begin_afresh(self) -> Path | None:
         """Move everything into a folder of its own, so that a new plan can be made here.
@@ -244,37 +323,37 @@ class RunStore:
 
     def precomputed(self, index: int) -> list[Evaluation]:
         """Evaluations of an earlier attempt that could not be replayed."""
-        path = self.path(index, "precomputed")
-        return Journal(path).evaluations if path.exists() else []
+        content = read_journal(self.path(index, "precomputed"))
+        return [content.evaluations[place] for place in sorted(content.evaluations)]
 
     def give_up_replay(self, index: int) -> list[Evaluation]:
         """Turn the run's journal into evaluations known beforehand, and begin a new one."""
-        kept = Journal(self.path(index, "precomputed"))
-        for evaluation in self.journal(index).evaluations:
-            kept.append(evaluation)
-        kept.close()
-        self.path(index, "journal").unlink(missing_ok=True)
+        path = self.path(index, "journal")
+        with Journal(self.path(index, "precomputed")) as kept, Journal(path) as journal:
+            for evaluation in journal.evaluations:
+                kept.append(evaluation)
+        path.unlink(missing_ok=True)
         return kept.evaluations
 
     @contextmanager
     def claim(self, index: int) -> Iterator[bool]:
         """True while this process alone works on the run; False when another one does."""
-        handle = os.open(self.path(index, "lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        handle = hold(open_regular(self.path(index, "lock"), os.O_RDWR | os.O_CREAT))
         try:
             yield _locked(handle, fcntl.LOCK_EX)
         finally:
-            os.close(handle)
+            release(handle)
 
     def _claimed(self, index: int) -> bool:
         """Whether a process works on the run; asking needs no right to write."""
-        path = self.path(index, "lock")
-        if not path.exists():
+        try:
+            handle = hold(open_regular(self.path(index, "lock"), os.O_RDONLY))
+        except FileNotFoundError:
             return False
-        handle = os.open(path, os.O_RDONLY)
         try:
             return not _locked(handle, fcntl.LOCK_SH)
         finally:
-            os.close(handle)
+            release(handle)
 
     def check_writable(self) -> None:
         """An error that says what to do if nothing can be written here."""
@@ -286,6 +365,8 @@ class RunStore:
 
     def unwritable(self, error: OSError) -> OSError:
         """The error to show when a file of the store could not be written."""
+        if isinstance(error, (NotARegularFile, TooLarge)):
+            return error
         return OSError(
             f"the store {self.directory} cannot be written ({error.strerror or error}): free some "
             "space, change its permissions, or use another directory"
@@ -293,21 +374,31 @@ class RunStore:
 
     def state(self, index: int) -> RunState:
         """What is known of a run without disturbing it."""
-        run = self.load(index)
+        journal = self.path(index, "journal")
+        try:
+            run = self.load(index)
+        except FileError as error:
+            return RunState(index, "damaged", 0, message=str(error))
         if run is not None:
             made = 0 if run.evaluations is None else len(run.evaluations.values)
             return RunState(
                 index, "finished", made, 0, run.elbo, run.elbo_sd, run.seconds,
-                run.versions.get("host", ""), "" if run.converged else "did not converge",
+                printable(run.versions.get("host", "")),
+                "" if run.converged else "did not converge",
             )  # fmt: skip
-        journal = self.path(index, "journal")
-        count = journal.read_bytes().count(b"\n") if journal.exists() else 0
+        try:
+            count = read_regular(journal).count(b"\n")
+        except FileNotFoundError:
+            count = 0
         if self._claimed(index):
             return RunState(index, "running", count, **self._notes(index))
-        failure = self.failure(index)
-        if failure:
-            message, host = str(failure.get("message", "")), str(failure.get("host", ""))
-            return RunState(index, "failed", count, host=host, message=message)
+        try:
+            failure = self.failure(index)
+        except FileError as error:
+            return RunState(index, "failed", count, message=str(error))
+        if failure is not None:
+            message, host = printable(failure.get("message", "")), failure.get("host", "")
+            return RunState(index, "failed", count, host=printable(host), message=message)
         return RunState(index, "interrupted" if count else "waiting", count)
 
     def note(self, index: int, iteration: int, elbo: float | None, seconds: float) -> None:
@@ -317,13 +408,16 @@ class RunStore:
         write_text(self.path(index, "status.json"), text, durable=False)
 
     def _notes(self, index: int) -> dict[str, Any]:
+        """The last note of a running run; a damaged one says nothing, the next replaces it."""
         path = self.path(index, "status.json")
-        return dict(json.loads(path.read_text())) if path.exists() else {}
+        try:
+            return checked_notes(path, json_object(path))
+        except (FileNotFoundError, FileError):
+            return {}
 
     def states(self) -> list[RunState]:
         """The state of every run that has left a trace."""
-        indices = {int(p.name[4:9]) for p in self.directory.glob("run-[0-9]*")}
-        return [self.state(index) for index in sorted(indices)]
+        return [self.state(index) for index in self._indices(*_KINDS)]
 
 
 def _merged(found: Plan, plan: Plan) -> Plan:

@@ -13,6 +13,7 @@ from vbstack.engines.recorder import Recorder, ReplayMismatch
 from vbstack.problem import Evaluation
 from vbstack.runs import files
 from vbstack.runs.journal import Journal
+from vbstack.runs.store import DamagedFile
 
 
 def problem(log_density=lambda x: float(-np.sum(x**2)), **details):
@@ -24,7 +25,7 @@ def test_a_journal_comes_back_exactly_and_cuts_a_torn_line(tmp_path):
     path = tmp_path / "run.journal"
     journal = Journal(path)
     entries = [
-        Evaluation((0.1 + 0.2, 1e-300), -1 / 3, None, 0.5),
+        Evaluation((0.1 + 0.2, 1e-300), -1 / 3, 0.1, 0.5),
         Evaluation((np.pi, -0.0), 2.0, 0.7, 1.0),
     ]
     for entry in entries:
@@ -173,10 +174,11 @@ def test_options_that_were_objects_have_to_be_given_again(tmp_path):
         store.open(problem())
 
 
-def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
+def test_runs_come_back_and_a_launch_sets_a_damaged_file_aside(tmp_path):
     store = RunStore(tmp_path)
     run = random_run(np.random.default_rng(0), 2)
-    store.journal(3).append(Evaluation((1.0,), 1.0, None, 0.1))
+    with store.journal(3) as journal:
+        journal.append(Evaluation((1.0,), 1.0, None, 0.1))
     assert store.state(3).state == "interrupted"
     store.save(3, run)
     assert not store.path(3, "journal").exists()
@@ -184,7 +186,12 @@ def test_runs_come_back_and_a_damaged_file_is_set_aside(tmp_path):
     assert store.state(3).state == "finished"
     path = store.path(3, "npz")
     path.write_bytes(path.read_bytes()[:100])
-    assert store.runs() == {}
+    with pytest.warns(DamagedFile, match="run-00003.npz is not .* or is damaged"):
+        assert store.runs() == {}
+    assert store.state(3).state == "damaged"
+    assert "run-00003.npz" in store.state(3).message
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+    assert store.usable_runs() == {}
     assert store.state(3).state == "waiting"
     (aside,) = tmp_path.glob("*.damaged-*")
     assert "damaged" in store.set_aside[0]

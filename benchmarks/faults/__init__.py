@@ -1,0 +1,1 @@
+"""Faults on purpose: mutated files, flipped bits in journals, killed processes."""
