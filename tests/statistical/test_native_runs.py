@@ -111,7 +111,6 @@ def test_a_difficult_log_density_is_integrated_or_the_run_says_that_it_has_not_c
     assert run.converged == converges
     assert abs(run.elbo - truth) < 0.1 or not converges
     assert len(evaluations_of(run).values) == 80 or converges
-    assert run.floored == sum(log_density(x) == -np.inf for x in evaluations_of(run).x)
     assert run.evaluations is not None
     assert run.evaluations.outside.any() == (log_density is cut_off)
     assert run.floored == 0  # −inf is a value, not a failure

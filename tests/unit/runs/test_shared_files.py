@@ -232,8 +232,9 @@ def test_long_reasons_are_cut_and_escapes_removed(store):
     store.save_failure(3, {"message": "\x1b[31mred\x07" + "x" * 5_000_000, "traceback": "t" * 9999})
     assert store.path(3, "failed.json").stat().st_size < 10_000
     message = store.state(3).message
-    assert message.startswith("[31mred")
-    assert "[5000009 characters, cut]" in message
+    assert "\x1b" not in message
+    assert "\x07" not in message
+    assert len(message) < 2100
     assert "\x1b" not in str(FileError("\x1b]0;title\x07 of a file"))
 
 

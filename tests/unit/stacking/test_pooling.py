@@ -179,7 +179,9 @@ def test_files_of_pooled_and_of_older_posteriors_load(tmp_path, pooled_stack):
     assert StackedPosterior.load(path).evidence == pooled_stack.evidence
     arrays, header = read_file(path, "posterior")
     header = {name: value for name, value in header.items() if name not in ("format", "schema")}
-    for name in ("pooled", "pooled_sd", "pooled_elbo", "selection", "divergence"):
+    for name in (
+        *("pooled", "pooled_sd", "pooled_elbo", "pooled_elbo_sd", "selection", "divergence"),
+    ):
         del header["evidence"][name]
     older = StackedPosterior.load(write_file(tmp_path / "older.npz", "posterior", arrays, header))
     assert isinstance(older.evidence, Evidence)
