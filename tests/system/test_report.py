@@ -27,16 +27,17 @@ def store(tmp_path_factory):
     problem = Problem(
         log_density=fragile, plausible_lower_bounds=[-2], plausible_upper_bounds=[2], names=[NAME]
     )
-    launch(
-        problem,
-        3,
-        store=str(path),
-        executor="here",
-        seed=1,
-        starts=np.array([[-1.0], [BAD_START], [-1.2]]),
-        options=SHORT,
-        progress=False,
-    )
+    with pytest.warns(RuntimeWarning, match="run 1: log_density raised"):
+        launch(
+            problem,
+            3,
+            store=str(path),
+            executor="here",
+            seed=1,
+            starts=np.array([[-1.0], [BAD_START], [-1.2]]),
+            options=SHORT,
+            progress=False,
+        )
     return path
 
 
