@@ -121,12 +121,13 @@ def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, 
     target = problem(log=str(log), pause_at=8, pause_while=str(waiting))
     with pytest.raises(TooFewRuns, match="run 0: was stopped by the time limit"):
         go(tmp_path / "store", 1, target=target, timeout=15)
-    (pid,) = {int(line.split()[0]) for line in log.read_text().splitlines()}
-    assert not Path(f"/proc/{pid}").exists()
+    for pid in {int(line.split()[0]) for line in log.read_text().splitlines()}:
+        assert not Path(f"/proc/{pid}").exists()
     waiting.unlink()
     assert_same_runs(go(tmp_path / "store", 1, target=target), expected[:1])
     made = len(evaluations_of(expected[0]).values)
-    assert len(log.read_text().splitlines()) <= made + 1  # the one under way when it was stopped
+    # The one under way when it was stopped, and one to see that it is the same log density.
+    assert len(log.read_text().splitlines()) <= made + 2
 
 
 @pytest.mark.slow

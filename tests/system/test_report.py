@@ -27,7 +27,7 @@ def store(tmp_path_factory):
     problem = Problem(
         log_density=fragile, plausible_lower_bounds=[-2], plausible_upper_bounds=[2], names=[NAME]
     )
-    with pytest.warns(RuntimeWarning, match="1 of 3 runs were not made"):
+    with pytest.warns(RuntimeWarning, match="run 1: log_density raised"):
         launch(
             problem,
             3,

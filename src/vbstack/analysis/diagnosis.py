@@ -22,7 +22,7 @@ from vbstack.stacking.weights import CERTIFIED
 TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks enough-runs`
 FEWEST = 8  # runs; the same
 DISAGREEMENT = 4.0  # standard errors between the runs' own values and pooled ones
-UNNOTABLE = 0.1  # nats between them that are not worth a word, however small their errors
+UNNOTABLE = 0.02  # nats between them that are not worth a word, however small their errors
 NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
 
 
@@ -265,8 +265,8 @@ def disagreement(posterior: StackedPosterior) -> str:
     return (
         "the runs' own values and the pooled ones disagree: the ELBO of the stack is "
         f"{e.raw:.3f} by the first and {e.from_pool.elbo:.3f} by the second, with an error of "
-        f"{error:.3f}. Were all runs made with the same log density? If so, their surrogates err "
-        "by more than they state."
+        f"{error:.3f}. Were all runs made with the same log density? If so, their surrogates "
+        "err by more than they state."
     )
 
 

@@ -103,7 +103,7 @@ def _submitter(
     elif _is_dask(executor):
         with _dask_client(executor) as client:
             # A run takes minutes: sent once to each worker, and tried elsewhere if a worker dies.
-            # A key of its own (hash=False): else the end of one call takes it from the next.
+            # Under a key of its own: one by content may be that of an earlier copy, on its way out.
             shared = client.scatter(problem.packed(), broadcast=True, hash=False)
             yield lambda task: client.submit(perform_packed, shared, task, pure=False, retries=0)
     elif isinstance(executor, Executor):
