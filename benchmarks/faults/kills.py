@@ -130,8 +130,8 @@ def _killed_until_finished(one: _Fit, rng: random.Random, tally: Tally, kills: i
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             _end_group(process)
-        if one.store.exists() and (one.store / "store.json").exists() and one.finished():
-            _end_group(process)
+        # A posterior of fewer runs may be there from before: only a fit that ends by itself counts.
+        if process.returncode == 0 and one.finished():
             return True
     tally.unfinished += 1
     return False

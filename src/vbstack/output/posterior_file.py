@@ -139,8 +139,7 @@ def _evidence(header: Mapping[str, Any]) -> Evidence:
         "selection",
         "divergence",
     )
-    missing = [given.get(name) is None for name in optional]
-    if any(missing) and not all(missing):
+    if given.get("pooled") is not None and any(given.get(name) is None for name in optional):
         raise ValueError("some of the pooled estimates are missing")
     for name, value in given.items():
         if name == "noisy":
@@ -151,7 +150,8 @@ def _evidence(header: Mapping[str, Any]) -> Evidence:
             least = 0.0 if name.endswith("_sd") else -math.inf
             checked_number(f"evidence: {name}", value, finite=name != "gap", least=least)
     checked_word("headline_method", given["headline_method"], Estimate)
-    if given["headline"] != given[given["headline_method"]]:
+    # Files older than the pooled estimates may name one as their headline.
+    if given["headline"] != given.get(given["headline_method"], given["headline"]):
         raise ValueError(
             f"the headline {given['headline']} is not the estimate {given['headline_method']!r}"
         )

@@ -15,7 +15,8 @@ def checked_number(name: str, value: Any, *, finite: bool = True, least: float =
     """A JSON number; by default it must be finite."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} is {_short(value)}, expected a number")
-    if finite and not abs(value) < 1e300:
+    size = abs(float(value))  # an OverflowError for a whole number of 400 digits
+    if finite and not size < 1e300:
         raise ValueError(f"{name} is {_short(value)}, expected a finite number")
     if value < least:
         raise ValueError(f"{name} is {_short(value)}, expected {least} or more")

@@ -186,9 +186,14 @@ def test_a_header_of_other_types_is_refused(tmp_path, name, value):
         *(("kept", [0, 0]), ("kept", ["0"]), ("kept", 3), ("dropped", [{}]), ("sources", [1, 2])),
         *(("solution__lower", "1"), ("solution__draws", 1.5), ("solution__solver", "magic")),
         *(("evidence__headline", 5.0), ("evidence__raw", float("nan")), ("evidence__noisy", "no")),
-        *(("evidence__naive", None), ("evidence__pooled", 1.0), ("evidence__divergence", 1.0)),
+        *(("evidence__naive", None), ("evidence__pooled", 1.0)),
         *(("evidence__headline_sd", -1.0), ("evidence__headline_method", "best")),
-        *(("settings__screen", 1), ("settings__tolerance", "x"), ("settings__seed", -1)),
+        *(
+            ("settings__screen", 1),
+            ("settings__tolerance", "x"),
+            ("evidence__gap", 10**400),
+            ("settings__seed", -1),
+        ),
     ],
 )
 def test_a_posterior_of_other_types_or_inconsistent_is_refused(tmp_path, name, value):
