@@ -1,7 +1,8 @@
 """`vbstack fit` killed at random times and started again, until it is finished.
 
 The log density writes a line when it is called and another when it is done, so that what was paid
-twice can be told from what was under way when a process died.
+twice can be told from what was under way when a process died. The store is trusted: otherwise each
+start makes one or two evaluations again, to see that the log density is the same.
 """
 
 from __future__ import annotations
@@ -76,6 +77,7 @@ class _Fit:
     def start(self) -> subprocess.Popen[bytes]:
         """The command in a process group of its own."""
         command = [sys.executable, "-m", "vbstack", "fit", f"{self.model}:problem", "--quiet"]
+        command.append("--trust-store")  # without it each start asks for one evaluation again
         settings = f"--out {self.store} --runs {RUNS} --seed 3 --workers {WORKERS} --engine native"
         options = "--option max_fun_evals=40 --option final_components=3"
         environment = {**os.environ, "VBSTACK_CALLS": str(self.calls), "OMP_NUM_THREADS": "1"}
