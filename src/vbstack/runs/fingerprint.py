@@ -48,6 +48,7 @@ class Fingerprint:
         for name, value in problem.kwargs.items():
             walk.value(f"kwargs[{name!r}]", value)
         walk.callable("log_prior", problem.log_prior)
+        walk.callable("constraint", problem.constraint)
         return cls(dict(sorted(walk.parts.items())))
 
     def differences(self, other: Fingerprint) -> list[str]:
