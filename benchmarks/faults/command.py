@@ -84,9 +84,11 @@ def _kills_text(tally: Tally, seconds: float) -> str:
         ("runs or stacks that differ in a bit from those never killed", tally.different),
         ("different evaluations", tally.evaluations),
         ("evaluations under way when their process died, made again", tally.in_flight),
-        ("evaluations that were done, made again", tally.paid_twice),
+        ("evaluations done but killed before their line in the journal", tally.done_again),
+        ("evaluations in a journal that were made again", tally.paid_twice),
         ("damaged files set aside", tally.journals_damaged),
-        ("temporary files left in the end", tally.leftovers),
+        ("temporary files there when the last fit ended", tally.leftovers),
+        ("temporary files that the next launch leaves", tally.never_removed),
     )
     return "\n".join(
         [

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from vbstack import RunStore, StackedPosterior
+from vbstack.runs.journal import read_journal
 
 RUNS, WORKERS = 4, 2
 KILLS_A_FIT = 6  # then it is left to finish
@@ -60,8 +61,10 @@ class Tally:
     different: int = 0
     evaluations: int = 0
     in_flight: int = 0  # begun, never done, made again
-    paid_twice: int = 0  # done, and made again
-    leftovers: int = 0  # temporary files that the last launch did not remove
+    done_again: int = 0  # done, perhaps killed before the line in the journal, and made again
+    paid_twice: int = 0  # in a journal, and made again
+    leftovers: int = 0  # temporary files there when the last fit ended
+    never_removed: int = 0  # temporary files that the next launch does not remove either
     unfinished: int = 0
     journals_damaged: int = 0
 
@@ -73,6 +76,25 @@ class _Fit:
         self.store, self.calls = folder / "store", folder / "calls"
         self.model = folder / "model.py"
         self.model.write_text(_MODEL)
+        self.journalled: list[tuple[int, set[tuple[str, ...]]]] = []
+
+    def remember(self) -> None:
+        """Which points are in journals now, and how many calls had begun before that was read."""
+        begun = len(self.lines("begin"))
+        content = (read_journal(path) for path in self.store.glob("run-*.journal"))
+        points = {tuple(v.hex() for v in e.x) for c in content for e in c.evaluations.values()}
+        self.journalled.append((begun, points))
+
+    def paid_twice(self) -> int:
+        """Calls at points that were in a journal before."""
+        calls = [tuple(line[1:]) for line in self.lines("begin")]
+        found = {
+            place
+            for begun, points in self.journalled
+            for place in range(begun, len(calls))
+            if calls[place] in points and calls.index(calls[place]) < begun
+        }
+        return len(found)
 
     def start(self) -> subprocess.Popen[bytes]:
         """The command in a process group of its own."""
@@ -132,6 +154,7 @@ def _killed_until_finished(one: _Fit, rng: random.Random, tally: Tally, kills: i
             process.wait(_PATIENCE)
         except subprocess.TimeoutExpired:
             _end_group(process)
+        one.remember()
         # A posterior of fewer runs may be there from before: only a fit that ends by itself counts.
         if process.returncode == 0 and one.finished():
             return True
@@ -195,10 +218,17 @@ def _compare(one: _Fit, reference: _Fit, tally: Tally) -> None:
     begun = Counter(tuple(line[1:]) for line in one.lines("begin"))
     done = Counter(tuple(line[1:]) for line in one.lines("end"))
     tally.evaluations += len(begun)
-    tally.paid_twice += sum(done.values()) - len(done)
+    tally.done_again += sum(done.values()) - len(done)
+    tally.paid_twice += one.paid_twice()
     tally.in_flight += sum(begun.values()) - sum(done.values())
-    tally.leftovers += sum(path.name.startswith(".") for path in one.store.iterdir())
+    tally.leftovers += _temporaries(one.store)
+    RunStore(one.store).tidy()
+    tally.never_removed += _temporaries(one.store)
     tally.journals_damaged += len(list(one.store.glob("*.damaged-*")))
+
+
+def _temporaries(store: Path) -> int:
+    return sum(path.name.startswith(".") for path in store.iterdir())
 
 
 def _same(a: Any, b: Any) -> bool:

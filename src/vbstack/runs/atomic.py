@@ -123,10 +123,15 @@ def _place() -> str:
 
 
 def _alive(process: int) -> bool:
+    """Whether a process of this machine can still write; one that is dead but not reaped cannot."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
         return True
-    return True
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return True
+    return state != "Z"

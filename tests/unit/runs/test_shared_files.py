@@ -274,6 +274,17 @@ def test_leftovers_of_dead_writers_are_removed_and_those_of_living_ones_stay(sto
     assert other.exists()
 
 
+def test_a_dead_writer_that_nobody_reaped_is_dead():
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+    assert not atomic._alive(child)
+    os.waitpid(child, 0)
+    assert not atomic._alive(child)
+    assert atomic._alive(os.getpid())
+
+
 def test_descriptors_are_closed_when_runs_end(tmp_path):
     from vbstack import launch
 
