@@ -31,7 +31,7 @@ help:
 	@echo "make browser  test the HTML report in Chromium, which has to be installed"
 	@echo "make bench  race the stacking against pyvbmc and svbmc (20 minutes; installs torch)"
 	@echo "make paper  the paper's tables and figures from the archives (16 minutes)"
-	@echo "make fuzz   mutated files, flipped bits and killed fits, counted (15 minutes)"
+	@echo "make fuzz   mutated files, flipped bits and killed fits, counted (10 minutes)"
 	@echo "make runs   make the archived VBMC runs again (hours)"
 
 $(VENV)/.core: pyproject.toml constraints.txt

@@ -62,7 +62,7 @@ COMMANDS = (
     Command("gaussian-integrals", "ablations.gaussian_integrals",
             "the kernel's integrals for full and for diagonal Gaussians: seconds", "seconds"),
     Command("faults", "faults.command",
-            "mutated files, flipped bits and killed fits: what is lost or believed", "15 min"),
+            "mutated files, flipped bits and killed fits: what is lost or believed", "10 min"),
     Command("doc-tables", "doc_tables",
             "fill the tables of README and docs from the stored results", "seconds"),
 )
