@@ -148,7 +148,8 @@ def main(argv: list[str]) -> None:
     lines = [
         "# Log densities with a support",
         "",
-        f"`python -m benchmarks support` on {machine()}; seed {arguments.seed}.",
+        f"`python -m benchmarks support --engine {' '.join(arguments.engine)} --seed "
+        f"{arguments.seed}` on {machine()}.",
         "",
         "| problem | engine | runs stacked | evaluations a run | outside | log evidence − truth "
         "| draws outside |",
