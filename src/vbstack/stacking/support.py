@@ -23,6 +23,8 @@ from vbstack.runs.run import Run
 from vbstack.runs.transform import Link
 from vbstack.stacking.mixture import Mixture
 
+_DEPTH = 10.0  # nats per dimension below the highest value: points there give the spread inside
+_FAR = 6.0  # spreads per dimension: labels farther out hold no mass and would lengthen the fit
 _MOST_POINTS = 800  # of each label; a dense process of more takes seconds
 _LONG, _SHORT = (1.5, 3.0, 6.0), (0.2, 0.4, 0.8)  # lengths, in spreads of the points inside
 
@@ -56,13 +58,13 @@ class Support:
         usable = link.inside(x) & (np.isfinite(values) | np.isneginf(values))
         y, values = link.forward(x[usable]), values[usable]
         outside = np.isneginf(values)
-        high = values > values.max() - 10 * y.shape[1]
+        high = values > values.max() - _DEPTH * y.shape[1]
         centre = y[high].mean(axis=0)
         spread = y[high] - centre
         covariance = spread.T @ spread / len(spread) + 1e-12 * np.eye(y.shape[1])
         whitener = np.linalg.inv(np.linalg.cholesky(covariance))
         z = (y - centre) @ whitener.T
-        near = np.square(z).sum(axis=1) < 36 * y.shape[1]
+        near = np.square(z).sum(axis=1) < _FAR**2 * y.shape[1]
         kept = _some(z[near & ~outside]), _some(z[near & outside])
         points, label = np.vstack(kept), np.repeat([0.0, 1.0], [len(part) for part in kept])
         one = np.ones(y.shape[1])
