@@ -19,7 +19,11 @@ from vbstack.runs.pyvbmc_objects import read_posterior
 from vbstack.runs.run import Run
 from vbstack.runs.versions import PYVBMC_PACKAGES, recorded_versions
 
-_LOW = -1e3
+_LOW = -1e3  # stands for −inf while no evaluation is finite
+# What stands for −inf later: the nearest finite evaluation's value, less a step and a slope that
+# ends. A surrogate can follow that, so most runs converge; the lowest value so far, or a cliff of
+# ten nats, left one to three of ten that did (`python -m benchmarks support`, first problem).
+_STEP, _SLOPE, _DEEPEST = 2.0, 40.0, 10.0  # nats, nats per width of the plausible box, nats
 OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
 
 
@@ -35,8 +39,7 @@ def run_pyvbmc(
     known = {}
     if recorder.precomputed:
         earlier = Evaluations.of(recorder.precomputed, problem.noisy)
-        finite = earlier.values[~earlier.outside]
-        values = np.where(earlier.outside, finite.min(initial=_LOW), earlier.values)
+        values = _finite_values(earlier, problem)
         parts = (earlier.x, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
@@ -87,25 +90,35 @@ def check_pyvbmc_options(problem: Problem, options: Mapping[str, Any]) -> None:
 
 
 class _Answers:
-    """Evaluations as pyvbmc wants them: a float, or (value, sd) when noisy.
-
-    Outside the support the value is the lowest finite one so far, or `_LOW` while there is none:
-    pyvbmc refuses −inf, and its surrogate would bend to far lower values.
-    """
+    """Evaluations as pyvbmc wants them: a float, or (value, sd) when noisy; never −inf."""
 
     def __init__(self, recorder: Recorder):
         self.recorder = recorder
-        finite = [one.value for one in recorder.precomputed if one.value > -np.inf]
-        self.lowest = min(finite, default=np.inf)
 
     def __call__(self, x: Array) -> float | tuple[float, float]:
         evaluation = self.recorder(x)
         value = evaluation.value
         if np.isneginf(value):
-            value = self.lowest if self.lowest < np.inf else _LOW
-        else:
-            self.lowest = min(self.lowest, value)
+            value = float(_finite_values(self.recorder.evaluations(), self.recorder.problem)[-1])
         return value if evaluation.sd is None else (value, evaluation.sd)
+
+
+def _finite_values(made: Evaluations, problem: Problem) -> Array:
+    """The values (n,); outside the support, what the nearest one inside suggests, lowered.
+
+    With d the distance from it in widths of the plausible box: its value − min(2 + 40 d, 10).
+    """
+    inside = ~made.outside
+    if not inside.any():
+        return np.full(made.size, _LOW)
+    widths = problem.plausible_upper_bounds - problem.plausible_lower_bounds
+    z = made.x / widths
+    distances = np.sqrt(np.square(z[made.outside][:, None] - z[inside][None]).sum(axis=2))
+    nearest = distances.argmin(axis=1)
+    lowered = np.minimum(_STEP + _SLOPE * distances.min(axis=1), _DEEPEST)
+    values = made.values.copy()
+    values[made.outside] = made.values[inside][nearest] - lowered
+    return values
 
 
 @contextmanager
