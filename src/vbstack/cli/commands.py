@@ -276,7 +276,7 @@ def compare(
     weights = None if prior is None else dict(zip(names, prior_weights(prior, names), strict=True))
     comparison = compare_models(dict(zip(names, models, strict=True)), prior=weights)
     if figure is not None:
-        if figure.exists():
+        if os.path.lexists(figure):
             raise FileExistsError(f"{figure} exists; choose another name")
         comparison.figure().savefig(figure, dpi=150)
     print(comparison.to_json() if as_json else comparison.table())

@@ -266,8 +266,7 @@ class _Job:
         return failures
 
     def _is_new(self) -> bool:
-        journals = self.store.directory.glob("run-*.journal")
-        return not self.finished and not any(path.stat().st_size for path in journals)
+        return not self.finished and not any(map(self.store.journalled, self.store.begun()))
 
     def _begun(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> list[Task]:
         """The tasks that are left when one start has been evaluated; none if several fail.

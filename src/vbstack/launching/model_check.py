@@ -80,8 +80,7 @@ def recorded(
     unless `running_ones` is given.
     """
     found = [one for index, run in finished.items() for one in _of_run(index, run, plan)]
-    for path in sorted(store.directory.glob("run-*.journal")):
-        index = int(path.name[4:9])
+    for index in store.begun():
         if index not in finished and (running_ones or store.state(index).state != "running"):
             seed = plan.run_seed(index)
             found += [

@@ -67,11 +67,11 @@ def write_report(
 ) -> Path:
     """Write the report to `path`, whole or not at all; an existing file is kept by default."""
     target = Path(path)
-    if target.exists() and not overwrite:
+    if os.path.lexists(target) and not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True (--overwrite) to replace it")
     text = render(posterior, title=title, units=units, origin=origin)
-    with replacing(target, overwrite=overwrite) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    with replacing(target, overwrite=overwrite) as file:
+        file.write(text.encode())
     return target
 
 

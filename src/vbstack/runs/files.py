@@ -65,7 +65,7 @@ def write_file(
     text = json.dumps({"format": f"vbstack {kind}", "schema": SCHEMA, **header}, allow_nan=True)
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     content.update({name: _narrowed(array) for name, array in arrays.items()})
-    with replacing(target, overwrite=overwrite) as temporary, temporary.open("wb") as file:
+    with replacing(target, overwrite=overwrite) as file:
         np.savez_compressed(file, allow_pickle=False, **content)
     return target
 

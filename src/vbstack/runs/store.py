@@ -253,6 +253,10 @@ class RunStore:
         """Remove the temporary files that killed writers left; returns how many there were."""
         return remove_abandoned(self.directory)
 
+    def begun(self) -> list[int]:
+        """The runs that have a journal."""
+        return self._indices("journal")
+
     def _indices(self, *kinds: str) -> list[int]:
         """The runs that have a file of one of these kinds; other names do not count."""
         found = set()
