@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from vbstack.launching.reasons import Reasons
 from vbstack.launching.worker import Outcome, Recorded, Task
 from vbstack.problem import Problem
 from vbstack.runs.fingerprint import Fingerprint
@@ -122,10 +123,11 @@ def _wrong_values(
     if outcome.status != "asked":
         yield f"it could not be evaluated again: {outcome.message}"
         return
+    reasons = Reasons()
     for old, found in zip(asked, outcome.found, strict=True):
         where = f"run {old.run}, x = {list(old.x)}: {_text(old.value, old.sd)} in the store"
         if isinstance(found, str):
-            yield f"{where}, now {found}"
+            yield f"{where}, now {reasons.line(old.run, found)}"
         elif not any(_same(problem, old, value, sd) for value, sd in found):
             yield f"{where}, {_text(*found[0])} now"
 
