@@ -85,7 +85,7 @@ class Problem:
         Passed to `log_density` after the point.
     constraint : callable, optional
         Takes a point (D,) and says whether it is within the support. Where it is not the log
-        density is −inf, and is not called.
+        density is −inf, and is not called: that is no evaluation, and counts as none.
     """
 
     log_density: Callable[..., Any]
@@ -206,7 +206,7 @@ class Problem:
         """One evaluation at x; `EvaluationError` if it is unusable."""
         begun = time.perf_counter()
         x = np.array(x, dtype=float).ravel()
-        if not self._allowed(x):
+        if not self.allows(x):
             sd = 1.0 if self.noisy else None
             return Evaluation(tuple(x.tolist()), -np.inf, sd, time.perf_counter() - begun)
         extra = {"rng": rng} if self.takes_rng else {}
@@ -225,16 +225,15 @@ class Problem:
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
         return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
 
-    def _allowed(self, x: Array) -> bool:
-        """Whether the constraint, if there is one, holds at x."""
+    def allows(self, x: Array) -> bool:
+        """Whether the constraint, if there is one, holds at x; this is no evaluation."""
         if self.constraint is None:
             return True
         try:
-            return bool(self.constraint(x.copy()))
-        except Exception as error:
-            raise EvaluationError(
-                f"constraint raised {type(error).__name__}: {error}", x
-            ) from error
+            with np.errstate(), _interruptible():
+                return bool(self.constraint(np.array(x, dtype=float)))
+        except BaseException as error:
+            raise _failed("constraint", error, x) from error
 
     def _parsed(self, answer: Any, x: Array) -> tuple[float, float | None]:
         if isinstance(answer, tuple) != self.noisy:

@@ -314,7 +314,7 @@ class _Job:
         run = self.store.take_damaged_aside(outcome.index)
         if run is None:
             return
-        made = 0 if run.evaluations is None else len(run.evaluations.values)
+        made = 0 if run.evaluations is None else run.evaluations.paid
         extra = f", {outcome.replayed} of them replayed" if outcome.replayed > 1 else ""
         note = f" ({outcome.message})" if outcome.message else ""
         self.reporter.say(

@@ -161,7 +161,7 @@ def _listing(names: Sequence[str]) -> str:
 def _subtitle(posterior: StackedPosterior, origin: Origin | None) -> str:
     kinds = sorted({run.engine for run in posterior.runs})
     where = f" From {origin.directory}." if origin else ""
-    made = sum(len(r.evaluations.values) for r in posterior.runs if r.evaluations is not None)
+    made = sum(r.evaluations.paid for r in posterior.runs if r.evaluations is not None)
     counted = f", {made:,} evaluations of the log density" if made else ""
     return (
         f"{posterior.weights.size} components of {len(posterior.runs)} runs (engine: "
@@ -227,7 +227,7 @@ def _run_rows(
         rows[one.index] = {**row, "state": "dropped" if one.dropped else "stacked"}
         if one.index in stacked:
             run = stacked[one.index]
-            made = None if run.evaluations is None else len(run.evaluations.values)
+            made = None if run.evaluations is None else run.evaluations.paid
             rows[one.index] |= {"weight": one.weight, "gain": one.gain, "covered": one.covered}
             rows[one.index] |= {"alone": one.alone, "components": run.n_components}
             rows[one.index] |= {"evaluations": made, "seconds": run.seconds, "seed": run.seed}

@@ -35,9 +35,10 @@ def _run_lines(posterior: StackedPosterior) -> list[str]:
     ]
     if posterior.support is not None:
         seen = posterior.support
+        asked = f", {seen.rejected} more points by the constraint" if seen.rejected else ""
         lines.append(
             f"{seen.outside} of {seen.evaluations} evaluations are outside the support (−inf or "
-            f"failed); {posterior.outside_mass:.1%} of the mixture lies there and is cut off"
+            f"failed){asked}; {posterior.outside_mass:.1%} of the mixture lies there and is cut off"
         )
     return lines + [f"{d.index:>5} dropped: {_reason(d.reason)}" for d in posterior.dropped]
 

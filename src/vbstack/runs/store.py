@@ -384,7 +384,7 @@ class RunStore:
         except FileError as error:
             return RunState(index, "damaged", 0, message=str(error))
         if run is not None:
-            made = 0 if run.evaluations is None else len(run.evaluations.values)
+            made = 0 if run.evaluations is None else run.evaluations.paid
             return RunState(
                 index, "finished", made, 0, run.elbo, run.elbo_sd, run.seconds,
                 printable(run.versions.get("host", "")),
