@@ -318,6 +318,12 @@ def _headline(noisy: bool, pooled: bool, why_not: str, supported: bool) -> tuple
             "posterior"
         )
     left_out = f"; evaluations were not pooled: {why_not}" if why_not else ""
+    if supported:
+        left_out += (
+            "; the runs' own log-joints hold a low value where the log density is −inf, and the "
+            "stack is not cut off in this estimate: it includes that penalty, which pooled "
+            "evaluations correct"
+        )
     if noisy:
         return "capped_components", (
             "the log density is noisy: optimised weights favour components whose log-joint was "
