@@ -12,7 +12,7 @@ from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.files import FileError, load_runs, save_runs
 from vbstack.runs.plan import Plan
 from vbstack.runs.run import Run, TooFewRuns
-from vbstack.runs.store import RunStore, StoreMismatch
+from vbstack.runs.store import DamagedFile, RunStore, StoreMismatch
 from vbstack.runs.surrogate import Surrogate
 from vbstack.runs.transform import Link, Transform
 from vbstack.stacking.evidence import Evidence, PooledEvidence
@@ -28,6 +28,7 @@ __all__ = [
     "ComparedModel",
     "Comparison",
     "Components",
+    "DamagedFile",
     "Diagnostics",
     "Dropped",
     "Evaluation",

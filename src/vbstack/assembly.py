@@ -132,14 +132,15 @@ def posterior_of(store: RunStore) -> tuple[StackedPosterior, str]:
     """The stack of a store's finished runs, and a line if its `posterior.npz` is not current.
 
     `posterior.npz` is current when it was made of the very runs that the store holds now, told by
-    their content. Otherwise the runs are stacked again, with its settings; nothing is written.
+    their content. Otherwise the runs are stacked again, with its settings; nothing is written. Like
+    every file of a store it has to be a regular one: a link or FIFO in its place is an error.
     """
     runs = list(store.runs().values())
     path = store.directory / "posterior.npz"
-    if not path.exists():
-        return stack(runs), ""
     try:
-        saved = StackedPosterior.load(path)
+        saved = StackedPosterior.load(path, follow=False)
+    except FileNotFoundError:
+        return stack(runs), ""
     except FileError as error:
         return stack(runs), f"{error}; the runs were stacked again"
     if is_current(saved, runs):

@@ -69,7 +69,7 @@ def fit(
         settings.setdefault("announce", StackSoFar())
     count = n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs)
     asked = LaunchSettings(problem, count, store=store, engine=engine, **settings)
-    done = launched(asked)
+    done = launched(asked, reporter=reporter)
     posterior = _stacked(done, stacking)
     while not isinstance(n_runs, int):
         found = diagnostics(posterior, tolerance=gain_tolerance)
@@ -80,7 +80,7 @@ def fit(
         count = min(count + WAVE, max_runs)
         reporter.say(f"{found.verdict} Going on to {count} runs.")
         more = replace(asked, n_runs=count, store=done.store, fresh=False, trust_store=True)
-        posterior = _stacked(launched(more), stacking)
+        posterior = _stacked(launched(more, reporter=reporter), stacking)
     return posterior
 
 

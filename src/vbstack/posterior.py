@@ -272,9 +272,9 @@ class StackedPosterior:
         return Path(_output("posterior_file").save(self, path, overwrite=overwrite))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> StackedPosterior:
-        """The posterior that `save` wrote."""
-        posterior: StackedPosterior = _output("posterior_file").load(path)
+    def load(cls, path: str | os.PathLike[str], *, follow: bool = True) -> StackedPosterior:
+        """The posterior that `save` wrote; `follow` allows the path to be a symbolic link."""
+        posterior: StackedPosterior = _output("posterior_file").load(path, follow=follow)
         return posterior
 
 

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import signal
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array
+from vbstack.calling import failure, interruptible, log_prior_at, number, shown
 from vbstack.checks import checked_names, shortened
-
-_TRACEBACK = 4000  # characters of a traceback that are kept
 
 
 class EvaluationError(RuntimeError):
@@ -85,7 +80,7 @@ class Problem:
         Passed to `log_density` after the point.
     constraint : callable, optional
         Takes a point (D,) and says whether it is within the support. Where it is not the log
-        density is −inf, and is not called.
+        density is −inf, and is not called: that is no evaluation, and counts as none.
     """
 
     log_density: Callable[..., Any]
@@ -206,17 +201,17 @@ class Problem:
         """One evaluation at x; `EvaluationError` if it is unusable."""
         begun = time.perf_counter()
         x = np.array(x, dtype=float).ravel()
-        if not self._allowed(x):
+        if not self.allows(x):
             sd = 1.0 if self.noisy else None
             return Evaluation(tuple(x.tolist()), -np.inf, sd, time.perf_counter() - begun)
         extra = {"rng": rng} if self.takes_rng else {}
-        with np.errstate(), _interruptible():  # what the function sets stays in it
+        with np.errstate(), interruptible():  # what the function sets stays in it
             try:
                 answer = self.log_density(x.copy(), *self.args, **self.kwargs, **extra)
             except BaseException as error:  # also SystemExit: it must not end more than its run
                 raise _failed("log_density", error, x) from error
             try:
-                prior = 0.0 if self.log_prior is None else _number(_log_prior(self.log_prior, x))
+                prior = 0.0 if self.log_prior is None else number(log_prior_at(self.log_prior, x))
             except BaseException as error:
                 raise _failed("log_prior", error, x) from error
         value, sd = self._parsed(answer, x)
@@ -225,31 +220,30 @@ class Problem:
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
         return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
 
-    def _allowed(self, x: Array) -> bool:
-        """Whether the constraint, if there is one, holds at x."""
+    def allows(self, x: Array) -> bool:
+        """Whether the constraint, if there is one, holds at x; this is no evaluation."""
         if self.constraint is None:
             return True
         try:
-            return bool(self.constraint(x.copy()))
-        except Exception as error:
-            raise EvaluationError(
-                f"constraint raised {type(error).__name__}: {error}", x
-            ) from error
+            with np.errstate(), interruptible():
+                return bool(self.constraint(np.array(x, dtype=float)))
+        except BaseException as error:
+            raise _failed("constraint", error, x) from error
 
     def _parsed(self, answer: Any, x: Array) -> tuple[float, float | None]:
         if isinstance(answer, tuple) != self.noisy:
             expected = "a pair (value, sd)" if self.noisy else "a single number"
             raise EvaluationError(
-                f"log_density returned {_shown(answer)}, expected {expected} because "
+                f"log_density returned {shown(answer)}, expected {expected} because "
                 f"noisy={self.noisy}",
                 x,
             )
         parts = answer if self.noisy else (answer,)
         try:
-            numbers = [_number(part) for part in parts]
+            numbers = [number(part) for part in parts]
         except Exception as error:
             raise EvaluationError(
-                f"log_density returned {_shown(answer)}, whose parts are not single numbers "
+                f"log_density returned {shown(answer)}, whose parts are not single numbers "
                 f"({shortened(str(error), 200)})",
                 x,
             ) from error
@@ -257,7 +251,7 @@ class Problem:
             return numbers[0], None
         if len(numbers) != 2 or not (np.isfinite(numbers[1]) and numbers[1] > 0):
             raise EvaluationError(
-                f"log_density returned {_shown(answer)}, expected a pair (value, sd > 0)", x
+                f"log_density returned {shown(answer)}, expected a pair (value, sd > 0)", x
             )
         return numbers[0], numbers[1]
 
@@ -314,69 +308,7 @@ def _bounds(name: str, value: ArrayLike, dimension: int) -> Array:
     return array
 
 
-def _log_prior(prior: Any, x: Array) -> Any:
-    for name in ("log_pdf", "logpdf"):
-        if hasattr(prior, name):
-            return np.asarray(getattr(prior, name)(x)).reshape(())
-    return prior(x)
-
-
-def _number(value: Any) -> float:
-    """A single real number as a float; numbers that are masked, complex or text are none."""
-    if np.ma.is_masked(value):
-        raise ValueError("it is masked")
-    array = np.asarray(value)
-    if array.dtype.kind not in "biufO":
-        raise TypeError(f"its type is {array.dtype}")
-    return float(array.reshape(()).item())
-
-
-def _shown(answer: Any) -> str:
-    try:
-        return shortened(repr(answer))
-    except Exception:  # a repr of the user's may fail too
-        return f"a {type(answer).__name__}"
-
-
 def _failed(what: str, error: BaseException, x: Array) -> EvaluationError:
-    """The error of a run whose log density or prior raised this."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its text cannot be shown)"
-    where = error.__traceback__.tb_next if error.__traceback__ is not None else None
-    frames = "".join(traceback.format_tb(where))
-    message = f"{what} raised {type(error).__name__}: {shortened(text)}"
-    return EvaluationError(message, x, shortened(frames, _TRACEBACK))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """A real Ctrl-C in the block ends as KeyboardInterrupt, whatever the block made of it.
-
-    A KeyboardInterrupt that the user's function raises by itself is a failure like any other; so
-    the signal is noted when it comes.
-    """
-    here = threading.current_thread() is threading.main_thread()
-    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    came = False
-
-    def note(number: int, frame: Any) -> None:
-        nonlocal came
-        came = True
-        signal.default_int_handler(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield
-    except BaseException:
-        if came:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        if signal.getsignal(signal.SIGINT) is note:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-    if came:
-        raise KeyboardInterrupt
+    """The error of a run whose log density, prior or constraint raised this."""
+    message, where = failure(what, error)
+    return EvaluationError(message, x, where)

@@ -87,7 +87,7 @@ def test_a_function_that_fails_everywhere_fails_at_once(tmp_path, executor):
     assert "at x = [" in text
     assert text.count("Where it failed") == 1
     assert "undefined_name + x" in text
-    assert "run 9: as run 3" in text
+    assert "run 9: not begun (as run 3)" in text
     assert len(log.read_text().splitlines()) == 3
 
 

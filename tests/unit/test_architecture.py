@@ -19,14 +19,15 @@ RECORDS = {"arrays", "checks", "modes", "problem", "runs"}
 STACKING = {*RECORDS, "stacking", "posterior", "assembly"}
 EVERYTHING = {
     *(*STACKING, "numerics", "gaussian_process", "engines", "launching", "analysis", "output"),
-    *("plots", "fitting", "compat", "cli"),
+    *("plots", "fitting", "compat", "cli", "calling"),
 }
 MAY_KNOW: dict[str, set[str]] = {
     "arrays": set(),
     "modes": set(),
     "checks": {"arrays"},
     "numerics": {"arrays"},
-    "problem": {"arrays", "checks"},
+    "calling": {"arrays", "checks"},
+    "problem": {"arrays", "checks", "calling"},
     "runs": {"arrays", "checks", "modes", "problem"},
     "gaussian_process": {*RECORDS, "numerics"},
     "engines": {*RECORDS, "numerics", "gaussian_process"},

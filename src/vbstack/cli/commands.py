@@ -79,7 +79,9 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> None:
         try:
-            function(*args, **kwargs)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                function(*args, **kwargs)
         except TooFewRuns as error:
             _stop(str(error), 2)
         except KeyboardInterrupt:
@@ -89,6 +91,10 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     app.command(name=function.__name__.rstrip("_"))(guarded)
     return guarded
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    print(f"vbstack: {message}", file=sys.stderr)
 
 
 def _stop(message: str, code: int) -> None:
@@ -120,8 +126,8 @@ def fit(
 ) -> None:
     """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
     count = runs if runs == "auto" else whole_number(runs)
-    # Which runs failed is in the summary, and among the lines of progress.
-    warnings.simplefilter("ignore", RunsFailed)
+    if not quiet:  # the lines of progress have said it
+        warnings.simplefilter("ignore", RunsFailed)
     posterior = fit_problem(
         load_problem(problem),
         count,
@@ -276,7 +282,7 @@ def compare(
     weights = None if prior is None else dict(zip(names, prior_weights(prior, names), strict=True))
     comparison = compare_models(dict(zip(names, models, strict=True)), prior=weights)
     if figure is not None:
-        if figure.exists():
+        if os.path.lexists(figure):
             raise FileExistsError(f"{figure} exists; choose another name")
         comparison.figure().savefig(figure, dpi=150)
     print(comparison.to_json() if as_json else comparison.table())

@@ -74,6 +74,7 @@ class Recorder:
         # By an earlier attempt at this run, by their place; damaged ones are missing.
         self.journalled = dict(journal.by_place)
         self.made: list[Evaluation] = []
+        self.rejected: list[Evaluation] = []  # where the constraint is false: known for nothing
 
     @property
     def replayed(self) -> int:
@@ -85,17 +86,29 @@ class Recorder:
         return [evaluation for evaluation in self.made if evaluation.failure]
 
     def __len__(self) -> int:
-        """Evaluations so far, those known beforehand included."""
+        """Evaluations so far, those known beforehand included, rejected points not."""
         return len(self.precomputed) + len(self.made)
 
     def evaluations(self) -> Evaluations:
-        """All evaluations so far, in order; those known beforehand first."""
-        return Evaluations.of([*self.precomputed, *self.made], self.problem.noisy)
+        """All evaluations so far, in order; those known beforehand first, rejected points last."""
+        paid = [*self.precomputed, *self.made]
+        found = Evaluations.of([*paid, *self.rejected], self.problem.noisy)
+        if not self.rejected:
+            return found
+        return replace(found, rejected=np.arange(found.size) >= len(paid))
 
     def __call__(self, x: Array) -> Evaluation:
-        """The evaluation at x: from the journal while a run is repeated, else a new one."""
+        """The evaluation at x: from the journal while a run is repeated, else a new one.
+
+        Where the constraint is false there is none: −inf comes back, and neither the journal nor
+        the number of evaluations changes.
+        """
         index = len(self.made)
         point = tuple(float(v) for v in np.ravel(x))
+        if self._is_rejected(point):
+            sd = 1.0 if self.problem.noisy else None
+            self.rejected.append(Evaluation(point, -np.inf, sd, 0.0))
+            return self.rejected[-1]
         if index in self.journalled:
             evaluation = self.journalled[index]
             if evaluation.x != point:
@@ -110,6 +123,12 @@ class Recorder:
         self._check_floored()
         self.watch(Progress(len(self.made), *self.observe()))
         return evaluation
+
+    def _is_rejected(self, point: tuple[float, ...]) -> bool:
+        try:
+            return not self.problem.allows(np.array(point))
+        except EvaluationError:  # as if the log density had failed
+            return False
 
     def _new(self, index: int, point: tuple[float, ...]) -> Evaluation:
         begun = time.perf_counter()

@@ -28,7 +28,6 @@ from vbstack.runs.store import RunStore
 
 _BUSY_SECONDS = 2.0  # between two looks at runs that another launcher has
 _STARTS_TRIED = 3  # starts at which the log density may fail before a new store is given up
-_LISTED = 20  # failed runs that a message lists
 
 
 class RunsFailed(RuntimeWarning):
@@ -129,11 +128,16 @@ def launch(
     return list(launched(settings).runs.values())
 
 
-def launched(settings: LaunchSettings, stacklevel: int = 3) -> Launched:
-    """`launch` with its settings in one record, and with the runs' numbers."""
+def launched(
+    settings: LaunchSettings, stacklevel: int = 3, reporter: Reporter | None = None
+) -> Launched:
+    """`launch` with its settings in one record, and with the runs' numbers.
+
+    A `reporter` that was used before does not say again what it said then.
+    """
     timeout = settings.timeout
     deadline = math.inf if timeout is None else time.monotonic() + timeout
-    reporter = Reporter(silent=not settings.progress)
+    reporter = reporter or Reporter(silent=not settings.progress)
     now = Fingerprint.of(settings.problem)
     store = _store(settings, reporter)
     plan = settings.plan(store, now)
@@ -159,10 +163,11 @@ def launched(settings: LaunchSettings, stacklevel: int = 3) -> Launched:
     if not runs:
         raise TooFewRuns(
             f"none of {settings.n_runs} runs finished in {store.directory}:"
-            f"{_listing(failures)}{job.first_traceback()}"
+            f"{reporter.reasons.listing(failures)}{job.first_traceback()}"
         )
     if failures:
-        text = f"{len(failures)} of {settings.n_runs} runs were not made:{_listing(failures)}"
+        listing = reporter.reasons.listing(failures)
+        text = f"{len(failures)} of {settings.n_runs} runs were not made:{listing}"
         warnings.warn(RunsFailed(text), stacklevel=stacklevel)
     return Launched(store, runs, failures)
 
@@ -202,18 +207,6 @@ def _record(store: RunStore, plan: Plan, runs_are_missing: bool) -> None:
     except OSError:
         if runs_are_missing:
             raise
-
-
-def _listing(failures: Mapping[int, str]) -> str:
-    """A line for each failed run; a reason that several share is given once."""
-    lines, shown = [], dict(sorted(failures.items())[:_LISTED])
-    first: dict[str, int] = {}
-    for index, reason in shown.items():
-        same = first.setdefault(reason, index)
-        lines.append(f"run {index}: {reason}" if same == index else f"run {index}: as run {same}")
-    if len(failures) > len(shown):
-        lines.append(f"and {len(failures) - len(shown)} more")
-    return "".join(f"\n  {line}" for line in lines)
 
 
 @dataclass(frozen=True)
@@ -266,8 +259,7 @@ class _Job:
         return failures
 
     def _is_new(self) -> bool:
-        journals = self.store.directory.glob("run-*.journal")
-        return not self.finished and not any(path.stat().st_size for path in journals)
+        return not self.finished and not any(map(self.store.journalled, self.store.begun()))
 
     def _begun(self, tasks: list[Task], deadline: float, failures: dict[int, str]) -> list[Task]:
         """The tasks that are left when one start has been evaluated; none if several fail.
@@ -322,7 +314,7 @@ class _Job:
         run = self.store.take_damaged_aside(outcome.index)
         if run is None:
             return
-        made = 0 if run.evaluations is None else len(run.evaluations.values)
+        made = 0 if run.evaluations is None else run.evaluations.paid
         extra = f", {outcome.replayed} of them replayed" if outcome.replayed > 1 else ""
         note = f" ({outcome.message})" if outcome.message else ""
         self.reporter.say(
@@ -343,7 +335,7 @@ class _Job:
                 message += f" (nor could this be noted in the store: {error})"
         if outcome.traceback.strip():
             self.tracebacks.append(f"run {outcome.index}:\n{outcome.traceback.rstrip()}")
-        self.reporter.say(f"run {outcome.index} failed: {message}")
+        self.reporter.say_failed(outcome.index, message)
         return message
 
     def first_traceback(self) -> str:

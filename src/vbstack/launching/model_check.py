@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from vbstack.launching.reasons import Reasons
 from vbstack.launching.worker import Outcome, Recorded, Task
 from vbstack.problem import Problem
 from vbstack.runs.fingerprint import Fingerprint
@@ -80,8 +81,7 @@ def recorded(
     unless `running_ones` is given.
     """
     found = [one for index, run in finished.items() for one in _of_run(index, run, plan)]
-    for path in sorted(store.directory.glob("run-*.journal")):
-        index = int(path.name[4:9])
+    for index in store.begun():
         if index not in finished and (running_ones or store.state(index).state != "running"):
             seed = plan.run_seed(index)
             found += [
@@ -123,10 +123,11 @@ def _wrong_values(
     if outcome.status != "asked":
         yield f"it could not be evaluated again: {outcome.message}"
         return
+    reasons = Reasons()
     for old, found in zip(asked, outcome.found, strict=True):
         where = f"run {old.run}, x = {list(old.x)}: {_text(old.value, old.sd)} in the store"
         if isinstance(found, str):
-            yield f"{where}, now {found}"
+            yield f"{where}, now {reasons.line(old.run, found)}"
         elif not any(_same(problem, old, value, sd) for value, sd in found):
             yield f"{where}, {_text(*found[0])} now"
 

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +14,9 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
+from vbstack.launching.reasons import Reasons
 from vbstack.runs.plan import Plan
-from vbstack.runs.printable import printable
+from vbstack.runs.printable import in_few_words, printable
 from vbstack.runs.store import RunState, RunStore
 
 _REFRESH_SECONDS = 1.0
@@ -35,6 +37,7 @@ class Reporter:
         self.console = Console(stderr=True)
         self.live: Live | None = None
         self.caption = ""
+        self.reasons = Reasons()
 
     def say_all(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -56,6 +59,11 @@ class Reporter:
         else:
             print(f"vbstack: {text}", file=sys.stderr, flush=True)
 
+    def say_failed(self, index: int, reason: str) -> None:
+        """Why a run failed; a reason that was said before in a few words."""
+        if not self.silent:
+            self.say(f"run {index} failed: {self.reasons.line(index, reason)}")
+
     @contextmanager
     def watching(self, store: RunStore, indices: Sequence[int]) -> Iterator[None]:
         """Show a live table of these runs while the block runs, if this is a terminal."""
@@ -65,7 +73,9 @@ class Reporter:
         stop = threading.Event()
 
         def shown() -> Table:
-            return table([store.state(index) for index in indices], self.caption)
+            states = [store.state(index) for index in indices]  # the reasons are said above
+            brief = [replace(s, message=in_few_words(s.message)) for s in states]
+            return table(brief, self.caption)
 
         with Live(shown(), console=self.console, auto_refresh=False) as live:
             self.live = live

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.checks import checked_seconds, checked_whole
+from vbstack.engines.allowed import check_plausible_box
 from vbstack.engines.registry import check_options, resolved
 from vbstack.launching.executors import check_executor
 from vbstack.modes import EngineChoice, EngineName, OnError, StartsKind
@@ -76,6 +77,7 @@ class LaunchSettings:
             "fail_run" if self.on_error is None else self.on_error,
         )
         check_options(engine, options, self.problem)
+        check_plausible_box(self.problem)
 
     def given_store(self) -> RunStore | None:
         """The store, if one was given."""

@@ -7,6 +7,7 @@ diagnostics of them (R-hat, effective sample size) say nothing about how good it
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Collection, Sequence
 from importlib import import_module
@@ -99,8 +100,8 @@ def to_netcdf(
     target = Path(path)
     target = target if target.suffix else target.with_suffix(".nc")
     _extra("h5netcdf")
-    with replacing(target, overwrite=overwrite) as temporary:
-        to_arviz(posterior, n, seed=seed, names=names).to_netcdf(temporary, engine="h5netcdf")
+    with replacing(target, overwrite=overwrite) as file:
+        to_arviz(posterior, n, seed=seed, names=names).to_netcdf(file.name, engine="h5netcdf")
     return target
 
 
@@ -118,15 +119,15 @@ def to_csv(
     target = target if target.suffix else target.with_suffix(".csv")
     columns = _checked_names(posterior, names, _CSV_COLUMNS)
     draws, *labels = labelled_draws(posterior, n, seed)
-    with (
-        replacing(target, overwrite=overwrite) as temporary,
-        temporary.open("w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file)
+    with replacing(target, overwrite=overwrite) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        writer = csv.writer(text)
         writer.writerow([*map(_spreadsheet_safe, columns), *_CSV_COLUMNS])
         # Python's own floats are written in full: reading them gives the same numbers.
         rows = zip(draws.tolist(), *(label.tolist() for label in labels), strict=True)
         writer.writerows([*draw, *rest] for draw, *rest in rows)
+        text.flush()
+        text.detach()
     return target
 
 

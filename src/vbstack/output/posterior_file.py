@@ -57,9 +57,9 @@ def save(
     return write_file(path, "posterior", arrays, header, overwrite=overwrite)
 
 
-def load(path: str | os.PathLike[str]) -> StackedPosterior:
+def load(path: str | os.PathLike[str], *, follow: bool = True) -> StackedPosterior:
     """The posterior that `save` wrote, in this version or in 0.1.0."""
-    arrays, header = read_file(path, "posterior")
+    arrays, header = read_file(path, "posterior", follow=follow)
     runs = tuple(unpack_runs(path, arrays, header.get("runs")))
     try:
         return _unpacked(runs, arrays, header)

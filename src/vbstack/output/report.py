@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import platform
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -28,32 +26,16 @@ from vbstack.output.estimate_names import ESTIMATE_NAMES
 from vbstack.output.figure_style import Units
 from vbstack.output.number_text import decimals, fixed, number, percent
 from vbstack.output.report_figures import pictures
+from vbstack.output.reproduce import Origin, commands
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.atomic import replacing
 from vbstack.runs.files import FileError
-from vbstack.runs.plan import Plan
-from vbstack.runs.store import RunState, RunStore
+from vbstack.runs.store import RunStore
 from vbstack.runs.versions import NATIVE_PACKAGES, PYVBMC_PACKAGES, installed_versions
-from vbstack.stacking.settings import StackSettings
 
 _DRAWS = 40_000  # for quantiles
 _QUANTILES = (0.025, 0.25, 0.5, 0.75, 0.975)
 _CONTENTS = ("parameters", "evidence", "figures", "runs", "problem", "reproduce")
-
-
-@dataclass(frozen=True)
-class Origin:
-    """Where a stack comes from: the store's directory, its plan, the state of its runs, and a line
-    if its saved posterior was not current."""
-
-    directory: str
-    plan: Plan
-    states: tuple[RunState, ...]
-    note: str = ""
-
-    @property
-    def unfinished(self) -> list[RunState]:
-        return [state for state in self.states if state.state != "finished"]
 
 
 def write_report(
@@ -67,11 +49,11 @@ def write_report(
 ) -> Path:
     """Write the report to `path`, whole or not at all; an existing file is kept by default."""
     target = Path(path)
-    if target.exists() and not overwrite:
+    if os.path.lexists(target) and not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True (--overwrite) to replace it")
     text = render(posterior, title=title, units=units, origin=origin)
-    with replacing(target, overwrite=overwrite) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    with replacing(target, overwrite=overwrite) as file:
+        file.write(text.encode())
     return target
 
 
@@ -113,7 +95,7 @@ def render(
     )
     environment.filters |= {"number": number, "fixed": fixed, "percent": percent}
     environment.filters["words"] = ESTIMATE_NAMES.__getitem__
-    how, commands = _commands(posterior, origin)
+    how, lines = commands(posterior, origin)
     return environment.get_template("report.html.j2").render(
         css=Markup(css),
         js=Markup(js),
@@ -138,7 +120,7 @@ def render(
         plan=origin.plan if origin else None,
         bounds=_bounds(posterior, origin),
         how=how,
-        commands=commands,
+        commands=lines,
         versions=_versions(posterior),
         version=installed_versions(["vbstack"])["vbstack"],
         note=origin.note if origin else "",
@@ -161,7 +143,7 @@ def _listing(names: Sequence[str]) -> str:
 def _subtitle(posterior: StackedPosterior, origin: Origin | None) -> str:
     kinds = sorted({run.engine for run in posterior.runs})
     where = f" From {origin.directory}." if origin else ""
-    made = sum(len(r.evaluations.values) for r in posterior.runs if r.evaluations is not None)
+    made = sum(r.evaluations.paid for r in posterior.runs if r.evaluations is not None)
     counted = f", {made:,} evaluations of the log density" if made else ""
     return (
         f"{posterior.weights.size} components of {len(posterior.runs)} runs (engine: "
@@ -227,7 +209,7 @@ def _run_rows(
         rows[one.index] = {**row, "state": "dropped" if one.dropped else "stacked"}
         if one.index in stacked:
             run = stacked[one.index]
-            made = None if run.evaluations is None else len(run.evaluations.values)
+            made = None if run.evaluations is None else run.evaluations.paid
             rows[one.index] |= {"weight": one.weight, "gain": one.gain, "covered": one.covered}
             rows[one.index] |= {"alone": one.alone, "components": run.n_components}
             rows[one.index] |= {"evaluations": made, "seconds": run.seconds, "seed": run.seed}
@@ -267,72 +249,3 @@ def _versions(posterior: StackedPosterior) -> list[tuple[str, str, str]]:
             then.setdefault(name, set()).add(str(value))
     names = [*now, *sorted(set(then) - set(now))]
     return [(name, ", ".join(sorted(then.get(name, ()))), now.get(name, "")) for name in names]
-
-
-def _commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, str]:
-    """How to make this result again: a sentence and the commands."""
-    if origin is None:
-        lines = [
-            "from vbstack import Screen, stack",
-            f"posterior = stack(runs, {_python(posterior.settings)})  # the runs above, in order",
-            'posterior.report("report.html")',
-        ]
-        return "This posterior was stacked from runs whose store is not known.", "\n".join(lines)
-    where, plan = shlex.quote(origin.directory), origin.plan
-    finish = [
-        f"vbstack stack {where} {_options(posterior.settings)}",
-        f"vbstack report {where}",
-    ]
-    if "imported" in plan.options:
-        files = " ".join(shlex.quote(str(name)) for name in plan.options["imported"])
-        first = f"vbstack import {files} --out {where} --trust-pickles"
-        return "The runs were imported from files.", "\n".join([first, *finish])
-    count = 1 + max(state.index for state in origin.states)
-    words = [
-        *("vbstack", "fit", "MODEL.py:PROBLEM", "--out", origin.directory, "--runs", str(count)),
-        *("--seed", str(plan.seed), "--engine", plan.engine),
-    ]
-    if plan.on_error is not None:
-        words += ["--on-error", plan.on_error]
-    if plan.starts is not None:
-        words += ["--starts", "STARTS.txt" if isinstance(plan.starts, tuple) else plan.starts]
-    for name, value in plan.as_json()["options"].items():
-        words += ["--option", f"{name}={json.dumps(value)}"]
-    return _about(plan), "\n".join([shlex.join(words), *finish])
-
-
-def _about(plan: Plan) -> str:
-    """What the commands leave to the reader."""
-    text = (
-        "MODEL.py:PROBLEM is your own file and the problem in it; everything else is as it was "
-        f"planned. The seed of the plan is {plan.seed}."
-    )
-    if isinstance(plan.starts, tuple):
-        text += " STARTS.txt holds the starting points, a row per run; they are in store.json."
-    if plan.starts is None:
-        text += (
-            " Version 0.1.0 made this store, and did not record starting points and what happens "
-            "when the log density fails."
-        )
-    if plan.unreadable_options():
-        text += f" The options {plan.unreadable_options()} were objects; their text is shown."
-    return text
-
-
-def _python(settings: StackSettings) -> str:
-    """The settings as arguments of `stack`."""
-    text = ", ".join(f"{name}={value!r}" for name, value in vars(settings).items())
-    return text.replace("max_variance=inf", 'max_variance=float("inf")')
-
-
-def _options(settings: StackSettings) -> str:
-    """The settings as options of `vbstack stack`."""
-    screen = settings.screen
-    words = [
-        *("--weights", settings.weights, "--evaluations", settings.evaluations),
-        *("--tolerance", repr(settings.tolerance), "--max-draws", repr(settings.max_draws)),
-        *("--final-draws", repr(settings.final_draws), "--solver", settings.solver),
-        *("--seed", repr(settings.seed), "--max-variance", repr(screen.max_variance)),
-        *("--min-runs", repr(screen.min_runs)),
-    ]
-    return shlex.join(words + ([] if screen.require_converged else ["--all-runs"]))

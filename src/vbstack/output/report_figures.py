@@ -134,7 +134,7 @@ def _overlap(posterior: StackedPosterior, d: Diagnostics) -> Picture:
 
 
 def _evaluations(posterior: StackedPosterior) -> Picture:
-    counts = [len(r.evaluations.values) for r in posterior.runs if r.evaluations is not None]
+    counts = [r.evaluations.paid for r in posterior.runs if r.evaluations is not None]
     return _svg(
         "evaluations",
         plots.evaluations_plot(posterior),

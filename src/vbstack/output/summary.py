@@ -6,7 +6,7 @@ import numpy as np
 
 from vbstack.analysis.diagnosis import disagreement
 from vbstack.posterior import StackedPosterior
-from vbstack.runs.printable import printable
+from vbstack.runs.printable import in_few_words, printable
 
 
 def summary(posterior: StackedPosterior) -> str:
@@ -35,11 +35,20 @@ def _run_lines(posterior: StackedPosterior) -> list[str]:
     ]
     if posterior.support is not None:
         seen = posterior.support
+        asked = f", {seen.rejected} more points by the constraint" if seen.rejected else ""
         lines.append(
             f"{seen.outside} of {seen.evaluations} evaluations are outside the support (−inf or "
-            f"failed); {posterior.outside_mass:.1%} of the mixture lies there and is cut off"
+            f"failed){asked}; {posterior.outside_mass:.1%} of the mixture lies there and is cut off"
         )
-    return lines + [f"{d.index:>5} dropped: {d.reason}" for d in posterior.dropped]
+    return lines + [f"{d.index:>5} dropped: {_reason(d.reason)}" for d in posterior.dropped]
+
+
+def _reason(reason: str) -> str:
+    """Why a run was dropped; what a failed one said was shown when it failed."""
+    if not reason.startswith("failed: "):
+        return reason
+    words = in_few_words(reason.removeprefix("failed: "))
+    return f"failed: {words} (posterior.dropped has the message)"
 
 
 def _evidence_lines(posterior: StackedPosterior) -> list[str]:

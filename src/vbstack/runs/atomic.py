@@ -2,7 +2,9 @@
 
 A file is written under a temporary name in the same folder and then put in place in one step. The
 temporary name says which process writes it, so that what a killed one leaves can be told and
-removed (`remove_abandoned`).
+removed (`remove_abandoned`). A link in the place of the file is replaced, and never written
+through; the temporary file is written through the descriptor that made it, so that nobody who may
+write in the folder can put a link in its way.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 _SECONDS_OF_ANY_WRITE = 86_400.0  # a temporary file that is older has no writer any more
 _TEMPORARY = re.compile(r"\.(.+)\.([0-9a-f]{8})-([0-9]{1,10})-[0-9a-f]{8}")
@@ -24,47 +27,48 @@ _OLD_TEMPORARY = re.compile(r"\.(run-[0-9]{5,}\.[a-z.]+|store\.json|posterior\.n
 
 
 @contextmanager
-def replacing(target: Path, *, overwrite: bool, durable: bool = True) -> Iterator[Path]:
+def replacing(target: Path, *, overwrite: bool, durable: bool = True) -> Iterator[BinaryIO]:
     """A temporary file to fill, which then becomes `target` in one step, or is gone after an error.
 
-    An existing target is kept, by an error, unless `overwrite` is given. `durable` waits until the
-    content and its name are on the disk.
+    An existing target, also a link that leads nowhere, is kept, by an error, unless `overwrite` is
+    given. `durable` waits until the content and its name are on the disk.
     """
-    if target.exists() and not overwrite:
+    if os.path.lexists(target) and not overwrite:
         raise FileExistsError(f"{target} exists; pass overwrite=True to replace it")
-    temporary = _new_temporary(target)
-    try:
-        yield temporary
-        if durable:
-            with temporary.open("r+b") as file:
+    temporary = _temporary_for(target)
+    with temporary.open("xb") as file:  # a new file, with the mode that the umask gives
+        try:
+            yield file
+            file.flush()
+            if durable:
                 os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink()
-        raise
+            temporary.replace(target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
     if durable:
         sync_directory(target.parent)
 
 
 def write_text(target: Path, text: str, *, durable: bool = True) -> None:
     """Put a text in place of whatever the file held."""
-    with replacing(target, overwrite=True, durable=durable) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    with replacing(target, overwrite=True, durable=durable) as file:
+        file.write(text.encode())
 
 
 def create_text(target: Path, text: str) -> None:
     """Write a new file; if another process was first, its file stays."""
-    temporary = _new_temporary(target)
+    temporary = _temporary_for(target)
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.write(text)
+        with temporary.open("xb") as file:
+            file.write(text.encode())
             file.flush()
             os.fsync(file.fileno())
         os.link(temporary, target)
     except FileExistsError:
         return
     finally:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
     sync_directory(target.parent)
 
 
@@ -105,12 +109,9 @@ def _is_old(entry: os.DirEntry[str]) -> bool:
     return time.time() - entry.stat(follow_symlinks=False).st_mtime > _SECONDS_OF_ANY_WRITE
 
 
-def _new_temporary(target: Path) -> Path:
-    """A new empty file beside the target, with the mode that the umask gives."""
-    name = f".{target.name}.{_place()}-{os.getpid()}-{secrets.token_hex(4)}"
-    temporary = target.with_name(name)
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-    return temporary
+def _temporary_for(target: Path) -> Path:
+    """A name beside the target that nobody else has."""
+    return target.with_name(f".{target.name}.{_place()}-{os.getpid()}-{secrets.token_hex(4)}")
 
 
 def _place() -> str:

@@ -34,6 +34,8 @@ class Evaluations:
         What each took, where it is known.
     failed : (n,) or None
         Which ones failed, so that their value is a substitute, where it is known.
+    rejected : (n,) or None
+        Which ones were not made, because the problem's constraint is false there; None if all were.
     """
 
     x: Array
@@ -41,6 +43,7 @@ class Evaluations:
     sds: Array | None = None
     seconds: Array | None = None
     failed: NDArray[np.bool_] | None = None
+    rejected: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         n = np.shape(self.x)[0]
@@ -52,10 +55,11 @@ class Evaluations:
             given = getattr(self, name)
             if given is not None:
                 object.__setattr__(self, name, checked("evaluations", name, given, (n,)))
-        if self.failed is not None:
-            failed = checked("evaluations", "failed", self.failed, (n,)) != 0
-            failed.flags.writeable = False
-            object.__setattr__(self, "failed", failed)
+        for name in ("failed", "rejected"):
+            if getattr(self, name) is not None:
+                which = checked("evaluations", name, getattr(self, name), (n,)) != 0
+                which.flags.writeable = False
+                object.__setattr__(self, name, which)
 
     @classmethod
     def of(cls, evaluations: Sequence[Evaluation], noisy: bool) -> Evaluations:
@@ -77,6 +81,11 @@ class Evaluations:
     def size(self) -> int:
         return int(self.values.size)
 
+    @property
+    def paid(self) -> int:
+        """How many calls of the log density these are: rejected points are none."""
+        return self.size if self.rejected is None else self.size - int(self.rejected.sum())
+
     def seen_from(self, space: Link | Transform) -> Evaluations:
         """The evaluations in another space: its points, and values with its log-Jacobian.
 
@@ -95,4 +104,5 @@ class Evaluations:
             sds=kept(self.sds),
             seconds=kept(self.seconds),
             failed=kept(self.failed),
+            rejected=kept(self.rejected),
         )

@@ -28,6 +28,7 @@ _HEADER = "header.json"
 _LARGEST_HEADER = 2**24  # bytes: thousands of runs
 _LARGEST_NUMBER = 1e150  # of a component's place and width: their squares are finite
 LATER = "later/"
+_ADDED = ("evaluations.seconds", "evaluations.failed", "evaluations.rejected")
 _RUN_SCALARS = (
     *("elbo", "elbo_sd", "converged", "noise_level", "names"),
     *("seed", "seconds", "engine", "versions", "floored"),
@@ -65,7 +66,7 @@ def write_file(
     text = json.dumps({"format": f"vbstack {kind}", "schema": SCHEMA, **header}, allow_nan=True)
     content = {_HEADER: np.frombuffer(text.encode(), dtype=np.uint8)}
     content.update({name: _narrowed(array) for name, array in arrays.items()})
-    with replacing(target, overwrite=overwrite) as temporary, temporary.open("wb") as file:
+    with replacing(target, overwrite=overwrite) as file:
         np.savez_compressed(file, allow_pickle=False, **content)
     return target
 
@@ -241,7 +242,7 @@ def _check_geometry(run: Run) -> None:
 
 def _later(name: str) -> str:
     """The prefix of an array that version 0.1.0 did not have: it does not look there."""
-    return LATER if name in ("evaluations.seconds", "evaluations.failed") else ""
+    return LATER if name in _ADDED else ""
 
 
 def _narrowed(array: NDArray[Any]) -> NDArray[Any]:

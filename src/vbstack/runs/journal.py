@@ -129,8 +129,8 @@ class Journal:
                 f"again ({reason})"
                 for _, reason in content.damaged
             ]
-            with replacing(path, overwrite=True) as temporary:
-                temporary.write_bytes(b"".join(_line(*one) for one in _ordered(self.by_place)))
+            with replacing(path, overwrite=True) as file:
+                file.writelines(_line(*one) for one in _ordered(self.by_place))
         self._file = hold(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
         if content.torn and not content.damaged:
             os.ftruncate(self._file, content.size)

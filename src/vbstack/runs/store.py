@@ -253,6 +253,10 @@ class RunStore:
         """Remove the temporary files that killed writers left; returns how many there were."""
         return remove_abandoned(self.directory)
 
+    def begun(self) -> list[int]:
+        """The runs that have a journal."""
+        return self._indices("journal")
+
     def _indices(self, *kinds: str) -> list[int]:
         """The runs that have a file of one of these kinds; other names do not count."""
         found = set()
@@ -380,7 +384,7 @@ class RunStore:
         except FileError as error:
             return RunState(index, "damaged", 0, message=str(error))
         if run is not None:
-            made = 0 if run.evaluations is None else len(run.evaluations.values)
+            made = 0 if run.evaluations is None else run.evaluations.paid
             return RunState(
                 index, "finished", made, 0, run.elbo, run.elbo_sd, run.seconds,
                 printable(run.versions.get("host", "")),

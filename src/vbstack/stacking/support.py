@@ -37,6 +37,8 @@ class Support:
     ----------
     evaluations, outside : int
         Evaluations of all runs, and those outside the support.
+    rejected : int
+        Further points outside it, where the problem's constraint was asked and nothing evaluated.
     """
 
     link: Link
@@ -45,6 +47,7 @@ class Support:
     labels: tuple[DenseProcess, DenseProcess]
     evaluations: int
     outside: int
+    rejected: int = 0
 
     @classmethod
     def of(cls, runs: Sequence[Run]) -> Support | None:
@@ -71,7 +74,9 @@ class Support:
         long = best_predicting(points, label - 0.5, one, _LONG)
         rest = label - 0.5 - long.predict(points)[0]
         short = best_predicting(points, rest, one, _SHORT)
-        return cls(link, centre, whitener, (long, short), len(values), int(outside.sum()))
+        rejected = sum(one.size - one.paid for one in made)
+        paid = len(values) - rejected, int(outside.sum()) - rejected
+        return cls(link, centre, whitener, (long, short), *paid, rejected)
 
     def inside(self, x: Array) -> NDArray[np.bool_]:
         """Whether points x (n, D) are within the support, as far as is known."""

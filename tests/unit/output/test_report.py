@@ -12,7 +12,8 @@ import pytest
 from tests.synthetic import random_run
 from vbstack import FileError, Plan, Problem, RunStore, Screen, stack
 from vbstack.output.number_text import fixed, number
-from vbstack.output.report import Origin, render, store_report
+from vbstack.output.report import render, store_report
+from vbstack.output.reproduce import Origin
 
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, 'rate" onload="alert(2)')

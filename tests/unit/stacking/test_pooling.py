@@ -20,7 +20,7 @@ from vbstack import (
     stack,
 )
 from vbstack.runs.files import read_file, write_file
-from vbstack.stacking.evidence import corrections
+from vbstack.stacking.corrections import corrections
 from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.pooling import gather, near_the_top, why_not_pool
 

@@ -64,3 +64,9 @@ def test_a_stack_is_cut_off_and_still_integrates_to_one(below):
     assert mean[1] - mean[0] == pytest.approx(2 / np.sqrt(np.pi), abs=0.08)
     assert covariance.shape == (2, 2)
     assert "outside the support" in posterior.summary()
+    assert "it includes that penalty, which pooled evaluations correct" in posterior.summary()
+
+
+def test_a_stack_without_a_support_says_nothing_of_a_penalty():
+    posterior = stack([make_run([[0.0, 0.0]], 1.0, -2.8)], evaluations="own")
+    assert "penalty" not in posterior.summary()

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
@@ -58,6 +59,7 @@ class Candidates:
     mean: Array
     variance: Array
     whitened: Array
+    allowed: Callable[[Array], NDArray[np.bool_]] | None = None  # which points may be chosen
 
     @classmethod
     def of(
@@ -96,10 +98,20 @@ class Candidates:
             near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
             scores = score(mean, variance, mixture.log_density(near), self.elbo)
+            scores = np.where(self.may_choose(near), scores, -np.inf)
             place = int(np.argmax(scores))
             if scores[place] > highest:
                 point, highest = near[place], float(scores[place])
         return point
+
+    def may_choose(self, points: Array) -> NDArray[np.bool_]:
+        """Which points (m, D) may be chosen."""
+        return np.ones(len(points), dtype=bool) if self.allowed is None else self.allowed(points)
+
+    def only(self, allowed: Callable[[Array], NDArray[np.bool_]]) -> Candidates:
+        """The candidates of which only allowed ones can be chosen."""
+        log_q = np.where(allowed(self.points), self.log_q, -np.inf)
+        return replace(self, log_q=log_q, allowed=allowed)
 
     def excluding(self, process: DenseProcess, point: Array) -> Candidates:
         """The candidates after `point` turned out to be outside the support."""
@@ -125,6 +137,7 @@ class Candidates:
             self.mean + shared * ((value - mean) / known),
             np.maximum(self.variance - shared**2 / known, 1e-12),
             np.vstack([self.whitened, shared / np.sqrt(known)]),
+            self.allowed,
         )
 
 
@@ -168,7 +181,9 @@ def mixture_draw(
 ) -> Array:
     """A point (D,) drawn from the mixture, the likelier the less the surrogate knows it: ∝ q s."""
     draws = within_reach(candidates.map_, mixture.draws(_DRAWS, rng))
-    sds = np.sqrt(process.predict(draws)[1])
+    sds = np.sqrt(process.predict(draws)[1]) * candidates.may_choose(draws)
+    if not sds.any():
+        return most_promising(candidates, process, mixture, rng)
     return np.asarray(draws[rng.choice(_DRAWS, p=sds / sds.sum())])
 
 
@@ -184,7 +199,9 @@ def flattened_draw(
     mean, variance = process.predict(draws)
     sds = np.sqrt(variance)
     logs = np.log(sds) + (mean + sds) / _TEMPERATURE - wide.log_density(draws)
-    shares = np.exp(logs - logs.max())
+    shares = np.exp(logs - logs.max()) * candidates.may_choose(draws)
+    if not shares.any():
+        return most_promising(candidates, process, mixture, rng)
     return np.asarray(draws[rng.choice(len(draws), p=shares / shares.sum())])
 
 

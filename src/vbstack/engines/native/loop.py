@@ -19,9 +19,11 @@ from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
+from vbstack.engines.allowed import allowed, draws_until_allowed
 from vbstack.engines.native import change_of_space, final_fit, iteration, space
 from vbstack.engines.native.acquisition import (
     Candidates,
@@ -144,10 +146,14 @@ def _evaluate_first(
     box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
     others = rng.uniform(*box, (settings.fun_eval_start - 1, problem.dimension))
     known = {evaluation.x for evaluation in recorder.precomputed}
+    # Those that the constraint rejects are evaluated for nothing, and tell where the support ends.
     wanted = min(settings.fun_eval_start, settings.max_fun_evals)
     for point in (start, *others):
         if len(recorder) < wanted and tuple(point) not in known:
             recorder(point)
+    for _ in recorder.rejected.copy():
+        if len(recorder) < wanted:
+            _evaluate_allowed(problem, recorder, rng)
     _find_the_support(problem, recorder, rng, settings)
 
 
@@ -155,7 +161,6 @@ def _find_the_support(
     problem: Problem, recorder: Recorder, rng: np.random.Generator, settings: Settings
 ) -> None:
     """More points of the plausible box, until a few are within the support."""
-    box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
     wanted = min(_FEWEST_INSIDE, settings.fun_eval_start, settings.max_fun_evals)
     while (~recorder.evaluations().outside).sum() < wanted:
         if len(recorder) >= settings.max_fun_evals:
@@ -165,7 +170,14 @@ def _find_the_support(
                 "move the plausible box to where the log density is finite",
                 made.x[made.outside][-1],
             )
-        recorder(rng.uniform(*box))
+        _evaluate_allowed(problem, recorder, rng)
+
+
+def _evaluate_allowed(problem: Problem, recorder: Recorder, rng: np.random.Generator) -> None:
+    """Evaluate a point of the plausible box; a first one that is rejected shows the outside."""
+    for place, (point, is_allowed) in enumerate(draws_until_allowed(problem, rng)):
+        if is_allowed or place == 0:
+            recorder(point)
 
 
 def _evaluate_more(
@@ -174,8 +186,18 @@ def _evaluate_more(
     """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
     candidates = Candidates.of(process, state.fitted, state.map_, rng)
+
+    def may_choose(points: Array) -> NDArray[np.bool_]:
+        return allowed(recorder.problem, state.map_.inverse(points))
+
     for left, way in zip(range(len(ways), 0, -1), ways, strict=True):
         point = way(candidates, process, mixture, rng)
+        # The point that would have been chosen shows where the support ends; the next is allowed.
+        if not may_choose(point[None])[0]:
+            recorder(state.map_.inverse(point[None])[0])
+            process = process.excluding(point)
+            candidates = candidates.excluding(process, point)
+            point = way(candidates.only(may_choose), process, mixture, rng)
         evaluation = recorder(state.map_.inverse(point[None])[0])
         if np.isneginf(evaluation.value):
             process = process.excluding(point)

@@ -1,0 +1,85 @@
+"""Calling a user's functions: what they return as numbers, what they raise as text, and Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from vbstack.arrays import Array
+from vbstack.checks import shortened
+
+_TRACEBACK = 4000  # characters of a traceback that are kept
+
+
+def log_prior_at(prior: Any, x: Array) -> Any:
+    for name in ("log_pdf", "logpdf"):
+        if hasattr(prior, name):
+            return np.asarray(getattr(prior, name)(x)).reshape(())
+    return prior(x)
+
+
+def number(value: Any) -> float:
+    """A single real number as a float; numbers that are masked, complex or text are none."""
+    if np.ma.is_masked(value):
+        raise ValueError("it is masked")
+    array = np.asarray(value)
+    if array.dtype.kind not in "biufO":
+        raise TypeError(f"its type is {array.dtype}")
+    return float(array.reshape(()).item())
+
+
+def shown(answer: Any) -> str:
+    try:
+        return shortened(repr(answer))
+    except Exception:  # a repr of the user's may fail too
+        return f"a {type(answer).__name__}"
+
+
+def failure(what: str, error: BaseException) -> tuple[str, str]:
+    """A message on what the user's function raised, and where in the user's code that was."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be shown)"
+    where = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    frames = "".join(traceback.format_tb(where))
+    message = f"{what} raised {type(error).__name__}: {shortened(text)}"
+    return message, shortened(frames, _TRACEBACK)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A real Ctrl-C in the block ends as KeyboardInterrupt, whatever the block made of it.
+
+    A KeyboardInterrupt that the user's function raises by itself is a failure like any other; so
+    the signal is noted when it comes.
+    """
+    here = threading.current_thread() is threading.main_thread()
+    if not here or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    came = False
+
+    def note(number: int, frame: Any) -> None:
+        nonlocal came
+        came = True
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except BaseException:
+        if came:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
