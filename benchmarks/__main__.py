@@ -33,6 +33,8 @@ COMMANDS = (
             "make or extend the archives of the paper's problems; resumable", "hours"),
     Command("make-runs", "archived_runs",
             "make or extend the archive of any problem; resumable", "hours"),
+    Command("coverage-runs", "coverage.archiving",
+            "make or extend the archives of the coverage targets; resumable", "a day"),
     Command("references", "problems.make_references",
             "compute the stored true posteriors again", "½ min; neuronal 2 min"),
     Command("race-stacking", "races.race_stacking",
