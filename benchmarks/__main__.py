@@ -59,6 +59,8 @@ COMMANDS = (
             "noisy runs that differ in where they evaluate: what they overrate", "6 min"),
     Command("enough-runs", "ablations.enough_runs",
             "whether diagnostics know when the runs are enough", "5 min"),
+    Command("coverage", "coverage.command",
+            "whether ten runs find all the mass of posteriors with several modes", "hours"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),
     Command("gaussian-integrals", "ablations.gaussian_integrals",

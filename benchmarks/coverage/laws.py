@@ -1,12 +1,12 @@
 """Laws with a closed form and exact draws, of which the modes of the coverage targets are made.
 
-    gaussian(mean, sds, correlation)       equal correlations
-    student_t(mean, scales, nu)            uncorrelated, not independent
-    bent(mean, sds, bend)                  a Gaussian, bend · (z1² − 1) added to its second parameter
-    skewed(location, scales, slants)       independent skew normals (Azzalini 1985)
-    within(mean, sds, lower, upper)        independent Gaussians, cut off at bounds
-    chain(points, sd)                      a thin tube along a curve: Gaussians around its points
-    mixed(laws, shares)                    a mixture of laws
+gaussian(mean, sds, correlation)       equal correlations
+student_t(mean, scales, nu)            uncorrelated, not independent
+bent(mean, sds, bend)                  a Gaussian, bend · (z1² − 1) added to its second parameter
+skewed(location, scales, slants)       independent skew normals (Azzalini 1985)
+within(mean, sds, lower, upper)        independent Gaussians, cut off at bounds
+chain(points, sd)                      a thin tube along a curve: Gaussians around its points
+mixed(laws, shares)                    a mixture of laws
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from benchmarks.arrays import Array
@@ -72,9 +74,7 @@ def helix3() -> CoverageTarget:
         return np.column_stack([3 * np.cos(t), 3 * np.sin(t), t])
 
     edges = np.linspace(-1.5 * np.pi, 1.5 * np.pi, 6)
-    arcs = [
-        chain(along(curve, a, b, 0.2), 0.25) for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    arcs = [chain(along(curve, a, b, 0.2), 0.25) for a, b in pairwise(edges)]
     masses = (0.30, 0.25, 0.20, 0.15, 0.10)
     modes = [(f"{p:.0%}", p, arc) for p, arc in zip(masses, arcs, strict=True)]
     return several("helix3", "report", modes, cube(3, 6.0))
