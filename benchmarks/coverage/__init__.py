@@ -1,0 +1,1 @@
+"""Do ten runs find all the mass of posteriors with several modes?"""
