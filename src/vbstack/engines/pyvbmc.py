@@ -39,7 +39,8 @@ def run_pyvbmc(
     known = {}
     if recorder.precomputed:
         earlier = Evaluations.of(recorder.precomputed, problem.noisy)
-        values = _finite_values(earlier, problem)
+        values = earlier.values.copy()
+        values[earlier.outside] = _substitutes(earlier.x[earlier.outside], earlier, problem)
         parts = (earlier.x, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
@@ -99,26 +100,25 @@ class _Answers:
         evaluation = self.recorder(x)
         value = evaluation.value
         if np.isneginf(value):
-            value = float(_finite_values(self.recorder.evaluations(), self.recorder.problem)[-1])
+            made = self.recorder.evaluations()
+            value = float(_substitutes(np.array([evaluation.x]), made, self.recorder.problem)[0])
         return value if evaluation.sd is None else (value, evaluation.sd)
 
 
-def _finite_values(made: Evaluations, problem: Problem) -> Array:
-    """The values (n,); outside the support, what the nearest one inside suggests, lowered.
+def _substitutes(x: Array, made: Evaluations, problem: Problem) -> Array:
+    """Finite values (n,) for points x (n, D) outside the support.
 
-    With d the distance from it in widths of the plausible box: its value − min(2 + 40 d, 10).
+    Each is the value of the nearest evaluation inside less min(2 + 40 d, 10) nats, with d the
+    distance from it in widths of the plausible box.
     """
     inside = ~made.outside
     if not inside.any():
-        return np.full(made.size, _LOW)
+        return np.full(len(x), _LOW)
     widths = problem.plausible_upper_bounds - problem.plausible_lower_bounds
-    z = made.x / widths
-    distances = np.sqrt(np.square(z[made.outside][:, None] - z[inside][None]).sum(axis=2))
-    nearest = distances.argmin(axis=1)
+    away = (x[:, None] - made.x[inside][None]) / widths
+    distances = np.sqrt(np.square(away).sum(axis=2))
     lowered = np.minimum(_STEP + _SLOPE * distances.min(axis=1), _DEEPEST)
-    values = made.values.copy()
-    values[made.outside] = made.values[inside][nearest] - lowered
-    return values
+    return np.asarray(made.values[inside][distances.argmin(axis=1)] - lowered)
 
 
 @contextmanager

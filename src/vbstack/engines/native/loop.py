@@ -50,6 +50,7 @@ from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
 _WHITENING_PAUSE = 4  # iterations between two attempts at another space
 _CALM = 2  # more exploratory evaluations for every calm iteration
 _FEWEST_INSIDE = 5  # first evaluations that have to be within the support
+_CONSTRAINT_DRAWS = 100  # of the mixture, at which the constraint is asked; they cost nothing
 _VALIDATIONS = 4  # of the final fit, at most
 _MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
 _NOISY_MISFIT = 4.0  # with noise, which is most of J
@@ -73,6 +74,7 @@ def run_native(
             state = change_of_space.straightened(state, recorder, rng)
         state = final_fit.final(state, settings, rng)
         state, valid = _validated(state, recorder, settings, rng)
+        _ask_the_constraint(state, recorder, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
         weights=mixture.weights,
@@ -178,6 +180,14 @@ def _evaluate_allowed(problem: Problem, recorder: Recorder, rng: np.random.Gener
     for place, (point, is_allowed) in enumerate(draws_until_allowed(problem, rng)):
         if is_allowed or place == 0:
             recorder(point)
+
+
+def _ask_the_constraint(state: State, recorder: Recorder, rng: np.random.Generator) -> None:
+    """Record which draws of the mixture the constraint rejects: the stack learns the edge."""
+    if recorder.problem.constraint is not None:
+        draws = state.map_.inverse(state.fitted.mixture.draws(_CONSTRAINT_DRAWS, rng))
+        for x in draws[~allowed(recorder.problem, draws)]:
+            recorder(x)
 
 
 def _evaluate_more(
