@@ -49,6 +49,22 @@ _WIDER = 2.0  # than the mixture's components
 
 
 @dataclass(frozen=True)
+class Region:
+    """A box around a point (D,) of the run's space, that candidates may not leave."""
+
+    centre: Array
+    half_width: float
+
+    def clipped(self, points: Array) -> Array:
+        """The points (n, D) moved into the box."""
+        return np.clip(points, self.centre - self.half_width, self.centre + self.half_width)
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Points (count, D) uniform in the box."""
+        return self.centre + self.half_width * rng.uniform(-1, 1, (count, self.centre.size))
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Points (m, D) of the space `map_`, log q, mean, variance there, L⁻¹ k(X, points) (n, m)."""
 
@@ -60,6 +76,7 @@ class Candidates:
     variance: Array
     whitened: Array
     allowed: Callable[[Array], NDArray[np.bool_]] | None = None  # which points may be chosen
+    region: Region | None = None
 
     @classmethod
     def of(
@@ -68,11 +85,17 @@ class Candidates:
         fitted: Fitted,
         map_: Transform,
         rng: np.random.Generator,
+        region: Region | None = None,
     ) -> Candidates:
-        points = within_reach(map_, _proposals(process, fitted.mixture, rng))
+        points = _proposals(process, fitted.mixture, rng)
+        if region is not None:  # half of them all over it: most others lie on its faces
+            fresh = region.draws(CANDIDATES // 2, rng)
+            points = np.vstack([region.clipped(points[::2]), fresh])
+        points = within_reach(map_, points)
         mean, variance = process.predict(points)
         log_q = fitted.mixture.log_density(points)
-        return cls(map_, fitted.elbo, points, log_q, mean, variance, process.whitened(points))
+        whitened = process.whitened(points)
+        return cls(map_, fitted.elbo, points, log_q, mean, variance, whitened, region=region)
 
     def best(
         self,
@@ -95,7 +118,8 @@ class Candidates:
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
         for round_ in range(_ROUNDS):
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
-            near = within_reach(self.map_, point + steps)
+            near = point + steps if self.region is None else self.region.clipped(point + steps)
+            near = within_reach(self.map_, near)
             mean, variance = process.predict(near)
             scores = score(mean, variance, mixture.log_density(near), self.elbo)
             scores = np.where(self.may_choose(near), scores, -np.inf)
@@ -138,6 +162,7 @@ class Candidates:
             np.maximum(self.variance - shared**2 / known, 1e-12),
             np.vstack([self.whitened, shared / np.sqrt(known)]),
             self.allowed,
+            self.region,
         )
 
 
