@@ -57,7 +57,7 @@ def archived(run: Run) -> Run:
 
 def plan_of(problem: Problem, engine: EngineName, seed: int = SEED) -> Plan:
     """The plan of a problem's runs, uniform random starts."""
-    return Plan(problem.description(), seed, engine)
+    return Plan(problem.description(), seed, engine, starts="uniform")
 
 
 def run_of(problem: Problem, plan: Plan, index: int, **options: Any) -> Run:
@@ -74,7 +74,7 @@ def extend(
 
     A run that fails is missing in the archive, so an archived run's place is told by its seed.
     """
-    plan = store.open(target, seed=SEED, engine="pyvbmc")
+    plan = store.open(target, seed=SEED, engine="pyvbmc", starts="uniform")
     there = load_runs(path) if path.exists() else []
     places: dict[int | None, int] = {plan.run_seed(index): index for index in range(2 * count)}
     for run in there:

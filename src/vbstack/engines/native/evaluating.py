@@ -13,7 +13,7 @@ from vbstack.engines.native.acquisition import Candidates, Region, Way
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.settings import Settings
 from vbstack.engines.native.training import compressed
-from vbstack.engines.recorder import Recorder
+from vbstack.engines.recorder import Evaluator, Recorder
 from vbstack.problem import EvaluationError, Problem
 
 _FEWEST_INSIDE = 5  # first evaluations that have to be within the support
@@ -86,7 +86,7 @@ def ask_the_constraint(state: State, recorder: Recorder, rng: np.random.Generato
 
 def more(
     state: State,
-    recorder: Recorder,
+    recorder: Evaluator,
     rng: np.random.Generator,
     ways: Sequence[Way],
     region: Region | None = None,

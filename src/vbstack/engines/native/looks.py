@@ -23,7 +23,8 @@ from vbstack.engines.recorder import Recorder
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 
-_FAR = 16  # points of the plausible box, of which the one farthest from all evaluations is taken
+PER_ITERATION = 2  # far points in every calm iteration, in place of other evaluations
+_FAR = 4  # points of the plausible box, of which the one farthest from all evaluations is taken
 _REACH = 0.15  # half the width of the box in which a climb steps, in widths of the plausible box
 _SURPRISE, _SURPRISE_SDS = 3.0, 5.0  # nats, and the surrogate's sds, above its prediction
 _STEPS, _PER_STEP = 10, 3  # of a climb at most, and evaluations in each
@@ -55,16 +56,19 @@ class _Since:
 def elsewhere(
     state: State, recorder: Recorder, rng: np.random.Generator, settings: Settings
 ) -> State | None:
-    """The state with another mode, if a far point leads to one; costs one evaluation if not."""
-    part = _Since(recorder, len(recorder.made), len(recorder.rejected))
-    x = _far_point(recorder, rng)
-    value = recorder(x).value
-    if not (np.isfinite(value) and _surprises(state, x, value)):
-        return None
-    for near in evaluating.around(recorder.problem, x, _REACH, x.size + 1, rng):
-        recorder(near)
-    climber = _climbed(state, part, rng, settings)
-    return None if climber is None else _joined(state, climber, recorder, rng)
+    """The state with another mode, if a far point leads to one; None if none does."""
+    for _ in range(PER_ITERATION):
+        if len(recorder) >= settings.max_fun_evals:
+            break
+        part = _Since(recorder, len(recorder.made), len(recorder.rejected))
+        x = _far_point(recorder, rng)
+        value = recorder(x).value
+        if np.isfinite(value) and _surprises(state, x, value):
+            for near in evaluating.around(recorder.problem, x, _REACH, x.size + 1, rng):
+                recorder(near)
+            climber = _climbed(state, part, rng, settings)
+            return None if climber is None else _joined(state, climber, recorder, rng)
+    return None
 
 
 def _far_point(recorder: Recorder, rng: np.random.Generator) -> Array:

@@ -125,7 +125,7 @@ def _explore(
                 state, looked = other, len(history) + 1
                 history.append(state)
                 continue
-            count = min(count - 1, settings.max_fun_evals - len(recorder))
+            count = min(max(1, count - looks.PER_ITERATION), settings.max_fun_evals - len(recorder))
         region = _region(state, settings) if warming else None
         evaluating.more(state, recorder, rng, _ways(problem, recent, count, settings), region)
         best.append(float(training_data(recorder, state.map_).values.max()))
