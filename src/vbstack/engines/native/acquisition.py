@@ -55,9 +55,9 @@ class Region:
     centre: Array
     half_width: float
 
-    def clipped(self, points: Array) -> Array:
-        """The points (n, D) moved into the box."""
-        return np.clip(points, self.centre - self.half_width, self.centre + self.half_width)
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, D) are in the box."""
+        return np.asarray(np.abs(points - self.centre).max(axis=1) <= self.half_width)
 
     def draws(self, count: int, rng: np.random.Generator) -> Array:
         """Points (count, D) uniform in the box."""
@@ -88,9 +88,8 @@ class Candidates:
         region: Region | None = None,
     ) -> Candidates:
         points = _proposals(process, fitted.mixture, rng)
-        if region is not None:  # half of them all over it: most others lie on its faces
-            fresh = region.draws(CANDIDATES // 2, rng)
-            points = np.vstack([region.clipped(points[::2]), fresh])
+        if region is not None:  # not moved onto its faces, where they would be chosen again
+            points = np.where(region.holds(points)[:, None], points, region.draws(len(points), rng))
         points = within_reach(map_, points)
         mean, variance = process.predict(points)
         log_q = fitted.mixture.log_density(points)
@@ -118,8 +117,7 @@ class Candidates:
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
         for round_ in range(_ROUNDS):
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
-            near = point + steps if self.region is None else self.region.clipped(point + steps)
-            near = within_reach(self.map_, near)
+            near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
             scores = score(mean, variance, mixture.log_density(near), self.elbo)
             scores = np.where(self.may_choose(near), scores, -np.inf)
@@ -130,7 +128,8 @@ class Candidates:
 
     def may_choose(self, points: Array) -> NDArray[np.bool_]:
         """Which points (m, D) may be chosen."""
-        return np.ones(len(points), dtype=bool) if self.allowed is None else self.allowed(points)
+        free = np.ones(len(points), dtype=bool) if self.allowed is None else self.allowed(points)
+        return free if self.region is None else free & self.region.holds(points)
 
     def only(self, allowed: Callable[[Array], NDArray[np.bool_]]) -> Candidates:
         """The candidates of which only allowed ones can be chosen."""
