@@ -57,8 +57,9 @@ def elsewhere(
     state: State, recorder: Recorder, rng: np.random.Generator, settings: Settings
 ) -> State | None:
     """The state with another mode, if a far point leads to one; None if none does."""
+    shortest_climb = 1 + recorder.problem.dimension + 1 + _PER_STEP
     for _ in range(PER_ITERATION):
-        if len(recorder) >= settings.max_fun_evals:
+        if len(recorder) + shortest_climb > settings.max_fun_evals:
             break
         part = _Since(recorder, len(recorder.made), len(recorder.rejected))
         x = _far_point(recorder, rng)
