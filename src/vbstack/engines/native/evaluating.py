@@ -40,7 +40,8 @@ def first(
     settings: Settings,
 ) -> None:
     """The start and points around it, as far as they are not known yet."""
-    others = around(problem, start, settings.reach, settings.fun_eval_start - 1, rng)
+    reach = np.inf if settings.reach is None else settings.reach
+    others = around(problem, start, reach, settings.fun_eval_start - 1, rng)
     known = {evaluation.x for evaluation in recorder.precomputed}
     # Those that the constraint rejects are evaluated for nothing, and tell where the support ends.
     wanted = min(settings.fun_eval_start, settings.max_fun_evals)

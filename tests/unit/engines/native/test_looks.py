@@ -34,7 +34,7 @@ def calm_run(log_density):
     """The recorder and the last state of a run that began beside the first mode, without looks."""
     problem = problem_of(log_density)
     recorder = Recorder(problem, 3, Journal())
-    settings = Settings.of({"looks": False}, 2)
+    settings = Settings.of({"looks": False, "reach": 0.15}, 2)
     state, settled = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
     assert settled
     return recorder, state
@@ -74,7 +74,7 @@ def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
     for seed in range(5):
         rng = np.random.default_rng(seed)
         assert looks.elsewhere(state, recorder, rng, Settings.of({}, 2)) is None
-    assert len(recorder) == before + 5 * looks.PER_ITERATION
+    assert len(recorder) == before + 5 * looks.per_iteration(2)
 
 
 @pytest.mark.parametrize("left", [0, 3, 7, 9])
@@ -91,7 +91,7 @@ def test_a_climb_never_exceeds_the_budget(monkeypatch, left):
 def test_a_run_beside_one_mode_finds_the_other():
     """Without looks it does not: the test would fail if looks did nothing."""
     shares = []
-    for options in ({}, {"looks": False}):
+    for options in ({"reach": 0.15}, {"reach": 0.15, "looks": False}):
         run = native_run(problem_of(two_modes), CENTRES[0], 5, options)
         assert run.converged
         x = run.transform.inverse(run.means)
