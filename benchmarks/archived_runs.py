@@ -22,7 +22,7 @@ from benchmarks.problems import PROBLEMS
 from vbstack import Problem, Run, TooFewRuns, launch, load_runs, save_runs, screen
 from vbstack.engines.recorder import Recorder
 from vbstack.engines.registry import engine_named
-from vbstack.modes import EngineName
+from vbstack.modes import EngineName, StartsKind
 from vbstack.runs.journal import Journal
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
@@ -55,9 +55,11 @@ def archived(run: Run) -> Run:
     return replace(run, log_joint_covariance=mean.astype(np.float32))
 
 
-def plan_of(problem: Problem, engine: EngineName, seed: int = SEED) -> Plan:
-    """The plan of a problem's runs, uniform random starts."""
-    return Plan(problem.description(), seed, engine)
+def plan_of(
+    problem: Problem, engine: EngineName, seed: int = SEED, starts: StartsKind = "uniform"
+) -> Plan:
+    """The plan of a problem's runs; the archives have uniform random starts."""
+    return Plan(problem.description(), seed, engine, starts=starts)
 
 
 def run_of(problem: Problem, plan: Plan, index: int, **options: Any) -> Run:
@@ -74,7 +76,7 @@ def extend(
 
     A run that fails is missing in the archive, so an archived run's place is told by its seed.
     """
-    plan = store.open(target, seed=SEED, engine="pyvbmc")
+    plan = store.open(target, seed=SEED, engine="pyvbmc", starts="uniform")
     there = load_runs(path) if path.exists() else []
     places: dict[int | None, int] = {plan.run_seed(index): index for index in range(2 * count)}
     for run in there:

@@ -14,6 +14,7 @@ from benchmarks.archived_runs import SEED, plan_of, run_of
 from benchmarks.coverage.archiving import archived_runs
 from benchmarks.coverage.coverage_target import CoverageTarget
 from vbstack import Run, RunStore, TooFewRuns, fit
+from vbstack.runs.plan import Plan
 
 FIRST_PLAN = 1000  # seed s has the runs of plan 1000 + s
 
@@ -28,15 +29,16 @@ class Made:
 
 
 def native(target: CoverageTarget, seed: int, count: int, options: Mapping[str, Any]) -> Made:
-    """Runs 0 to count − 1 of the seed's own plan."""
-    return _of_plan(target, FIRST_PLAN + seed, range(count), options)
+    """Runs 0 to count − 1 of the seed's own plan, with the starts of `fit`."""
+    plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + seed, "sobol")
+    return _of_plan(target, plan, range(count), options)
 
 
 def native_with_archived_starts(
     target: CoverageTarget, indices: list[int], options: Mapping[str, Any]
 ) -> Made:
     """The runs of the archives' plan with these numbers: starts and seeds of the archived ones."""
-    return _of_plan(target, SEED, indices, options)
+    return _of_plan(target, plan_of(target.truth.problem(), "native"), indices, options)
 
 
 def archived(target: CoverageTarget, seed: int, count: int) -> Made:
@@ -87,17 +89,16 @@ def subsets_of(pool: int, count: int, wanted: int) -> int:
 
 
 def _of_plan(
-    target: CoverageTarget, seed: int, indices: range | list[int], options: Mapping[str, Any]
+    target: CoverageTarget, plan: Plan, indices: range | list[int], options: Mapping[str, Any]
 ) -> Made:
     problem = target.truth.problem()
-    plan = plan_of(problem, "native", seed)
     runs, seconds = [], []
     for index in indices:
         begun = time.process_time()
         try:
             runs.append(run_of(problem, plan, index, **options))
         except Exception as error:  # a run that fails is a result, as it is for `launch`
-            print(f"{target.name}, plan {seed}, run {index}: {error!r}", flush=True)
+            print(f"{target.name}, plan {plan.seed}, run {index}: {error!r}", flush=True)
         else:
             seconds.append(time.process_time() - begun)
     return Made(runs, seconds, len(indices) - len(runs))

@@ -76,7 +76,7 @@ class RowFile:
             lines = ",\n".join(json.dumps(asdict(one)) for one in rows)
             text = f'{json.dumps(head)[:-1]}, "rows": [\n{lines}\n]}}\n'
             with replacing(self.path, overwrite=True, durable=False) as temporary:
-                temporary.write_text(text, encoding="utf-8")
+                temporary.write(text.encode())
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

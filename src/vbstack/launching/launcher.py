@@ -84,7 +84,7 @@ def launch(
     seed : int, optional
         Of the whole plan. A store that exists keeps its own seed, starts, options and on_error,
         unless they are given here; other seeds, starts or options are refused.
-    starts : "uniform" (default), "sobol" or array (n_runs, D)
+    starts : "sobol" (default), "uniform" or array (n_runs, D)
         Starting points: random or Sobol points in the plausible box, or yours.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; the store remembers it. "auto" is the store's own; in a new store

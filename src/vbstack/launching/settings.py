@@ -73,7 +73,7 @@ class LaunchSettings:
             0 if self.seed is None else self.seed,
             engine,
             options,
-            "uniform" if self.starts is None else self.starts,  # type: ignore[arg-type]
+            "sobol" if self.starts is None else self.starts,  # type: ignore[arg-type]
             "fail_run" if self.on_error is None else self.on_error,
         )
         check_options(engine, options, self.problem)

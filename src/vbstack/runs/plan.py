@@ -40,8 +40,9 @@ class Plan:
         What makes a run.
     options : mapping
         The engine's options.
-    starts : "uniform", "sobol", points, or None
-        Starting points: random or Sobol points in the plausible box, or those given, one per run.
+    starts : "sobol", "uniform", points, or None
+        Starting points: Sobol points of the plausible box, which spread over it (the default),
+        random ones, or those given, one per run.
         None: not recorded, by version 0.1.0.
     on_error : "fail_run", "retry", "floor" or None
         What happens when the log density fails. Runs without failures do not depend on it, so it
@@ -54,7 +55,7 @@ class Plan:
     seed: int
     engine: EngineName
     options: Mapping[str, Any] = field(default_factory=dict)
-    starts: StartsKind | Points | None = "uniform"
+    starts: StartsKind | Points | None = "sobol"
     on_error: OnError | None = "fail_run"
     model: Fingerprint | None = field(default=None, repr=False)
 
@@ -85,7 +86,7 @@ class Plan:
         """The start (D,) of run `index`."""
         lower = np.array(self.problem["plausible_lower_bounds"], dtype=float)
         upper = np.array(self.problem["plausible_upper_bounds"], dtype=float)
-        if self.starts in ("uniform", None):  # version 0.1.0 recorded none; uniform is its default
+        if self.starts in ("uniform", None):  # version 0.1.0 recorded none, and they were uniform
             return np.random.default_rng([self.run_seed(index), 0]).uniform(lower, upper)
         if self.starts == "sobol":
             power = int(np.ceil(np.log2(max(2, index + 1))))

@@ -49,6 +49,22 @@ _WIDER = 2.0  # than the mixture's components
 
 
 @dataclass(frozen=True)
+class Region:
+    """A box around a point (D,) of the run's space, that candidates may not leave."""
+
+    centre: Array
+    half_width: float
+
+    def holds(self, points: Array) -> NDArray[np.bool_]:
+        """Which of the points (n, D) are in the box."""
+        return np.asarray(np.abs(points - self.centre).max(axis=1) <= self.half_width)
+
+    def draws(self, count: int, rng: np.random.Generator) -> Array:
+        """Points (count, D) uniform in the box."""
+        return self.centre + self.half_width * rng.uniform(-1, 1, (count, self.centre.size))
+
+
+@dataclass(frozen=True)
 class Candidates:
     """Points (m, D) of the space `map_`, log q, mean, variance there, L⁻¹ k(X, points) (n, m)."""
 
@@ -60,6 +76,7 @@ class Candidates:
     variance: Array
     whitened: Array
     allowed: Callable[[Array], NDArray[np.bool_]] | None = None  # which points may be chosen
+    region: Region | None = None
 
     @classmethod
     def of(
@@ -68,11 +85,16 @@ class Candidates:
         fitted: Fitted,
         map_: Transform,
         rng: np.random.Generator,
+        region: Region | None = None,
     ) -> Candidates:
-        points = within_reach(map_, _proposals(process, fitted.mixture, rng))
+        points = _proposals(process, fitted.mixture, rng)
+        if region is not None:  # not moved onto its faces, where they would be chosen again
+            points = np.where(region.holds(points)[:, None], points, region.draws(len(points), rng))
+        points = within_reach(map_, points)
         mean, variance = process.predict(points)
         log_q = fitted.mixture.log_density(points)
-        return cls(map_, fitted.elbo, points, log_q, mean, variance, process.whitened(points))
+        whitened = process.whitened(points)
+        return cls(map_, fitted.elbo, points, log_q, mean, variance, whitened, region=region)
 
     def best(
         self,
@@ -106,7 +128,8 @@ class Candidates:
 
     def may_choose(self, points: Array) -> NDArray[np.bool_]:
         """Which points (m, D) may be chosen."""
-        return np.ones(len(points), dtype=bool) if self.allowed is None else self.allowed(points)
+        free = np.ones(len(points), dtype=bool) if self.allowed is None else self.allowed(points)
+        return free if self.region is None else free & self.region.holds(points)
 
     def only(self, allowed: Callable[[Array], NDArray[np.bool_]]) -> Candidates:
         """The candidates of which only allowed ones can be chosen."""
@@ -138,6 +161,7 @@ class Candidates:
             np.maximum(self.variance - shared**2 / known, 1e-12),
             np.vstack([self.whitened, shared / np.sqrt(known)]),
             self.allowed,
+            self.region,
         )
 
 

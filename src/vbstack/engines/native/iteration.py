@@ -11,7 +11,7 @@ from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.settings import MANY
 from vbstack.engines.native.training import training_data
-from vbstack.engines.recorder import Recorder
+from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
@@ -38,7 +38,7 @@ class State:
     reliable: DiagonalMixture | None = None  # the last mixture whose ELBO was reliable
 
 
-def first_state(recorder: Recorder, map_: Transform, rng: np.random.Generator) -> State:
+def first_state(recorder: Evaluator, map_: Transform, rng: np.random.Generator) -> State:
     """The state after the first evaluations."""
     data = training_data(recorder, map_)
     process = hyperparameter_fit.fit(data, _first_guesses(data), 50)
@@ -72,7 +72,7 @@ def fit_mixture(
 
 
 def refitted(
-    state: State, recorder: Recorder, rng: np.random.Generator, warming: bool, number: int
+    state: State, recorder: Evaluator, rng: np.random.Generator, warming: bool, number: int
 ) -> State:
     """Surrogate and mixture after new evaluations, from where they were."""
     data = training_data(recorder, state.map_)

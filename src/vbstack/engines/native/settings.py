@@ -22,6 +22,10 @@ class Settings:
     settled_iterations: int  # 4; in more than four dimensions 5, of which 4 must have settled
     tolerance: float  # nats, of the change and of the sd of the ELBO: 0.05, with noise 0.1
     largest_variance: float  # components whose J is larger are left out: 0.05, with noise 1
+    # Of the first points, and of the warm-up's steps, in widths of the plausible box. None: drawn
+    # by each run from its seed. With noise: all over the box (inf).
+    reach: float | None
+    looks: bool  # at far points, for modes that the run has not found
     fun_eval_start: int = 10
     max_iter: int = 1000
     final_components: int = 50
@@ -43,6 +47,8 @@ class Settings:
             "settled_iterations": 5 if dimension > MANY else 4,
             "tolerance": 0.1 if noisy else 0.05,
             "largest_variance": 1.0 if noisy else 0.05,
+            "reach": np.inf if noisy else None,
+            "looks": not noisy,
         }
         given = {name: value for name, value in options.items() if value is not None}
         settings = cls(**(defaults | given))
@@ -57,7 +63,11 @@ class Settings:
             if not (name.startswith("max_") and getattr(self, name) == np.inf):  # no limit
                 checked_whole(f"option {name}", getattr(self, name), least)
         checked_whole("option whitenings", self.whitenings, 0)
-        for name in ("tolerance", "largest_variance", "penalty"):
+        if not isinstance(self.looks, bool):
+            raise ValueError(f"option looks={self.looks!r} must be True or False")
+        for name in ("tolerance", "largest_variance", "penalty", "reach"):
             value = getattr(self, name)
+            if name == "reach" and value is None:
+                continue
             if isinstance(value, (bool, str)) or not np.isreal(value) or not value >= 0:
                 raise ValueError(f"option {name}={value!r} must be a number, 0 or more")

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from vbstack.arrays import Array
-from vbstack.engines.recorder import Recorder
+from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process.dense import JITTER
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
@@ -21,7 +21,7 @@ _SHAPING_DEPTH = 10.0  # nats per dimension below the best, beyond which values 
 _SHAPING = 0.05  # sd of the extra noise per nat that a point lies below that
 
 
-def training_data(recorder: Recorder, map_: Transform) -> TrainingData:
+def training_data(recorder: Evaluator, map_: Transform) -> TrainingData:
     """All evaluations so far, seen from the space of this map.
 
     A point on a hard bound has no place there, and is left out.

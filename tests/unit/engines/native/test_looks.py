@@ -1,0 +1,112 @@
+"""Looks for other modes: which values surprise a run, and what it does then."""
+
+import numpy as np
+import pytest
+
+from tests.small_problems import native_run
+from vbstack import Problem
+from vbstack.engines.native import evaluating, looks, loop
+from vbstack.engines.native.settings import Settings
+from vbstack.engines.recorder import Recorder
+from vbstack.runs.journal import Journal
+
+SD, CENTRES = 0.4, np.array([[-2.0, -2.0], [2.0, 2.0]])
+
+
+def one_mode(x):
+    return float(-0.5 * np.square((x - CENTRES[0]) / SD).sum())
+
+
+def two_modes(x):
+    return float(np.logaddexp(*(-0.5 * np.square((x - c) / SD).sum() for c in CENTRES)))
+
+
+def problem_of(log_density, constraint=None):
+    return Problem(
+        log_density=log_density,
+        plausible_lower_bounds=[-4, -4],
+        plausible_upper_bounds=[4, 4],
+        constraint=constraint,
+    )
+
+
+def calm_run(log_density):
+    """The recorder and the last state of a run that began beside the first mode, without looks."""
+    problem = problem_of(log_density)
+    recorder = Recorder(problem, 3, Journal())
+    settings = Settings.of({"looks": False, "reach": 0.15}, 2)
+    state, settled = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
+    assert settled
+    return recorder, state
+
+
+@pytest.fixture(scope="module")
+def calm():
+    return calm_run(two_modes)
+
+
+def test_a_value_surprises_when_another_mode_is_nearer(calm):
+    _, state = calm
+    for x in ([3.0, 1.0], [1.5, 3.5], [2.0, 2.0]):
+        assert looks._surprises(state, np.array(x), two_modes(np.array(x)))
+    for x in ([-3.5, -1.0], [-1.0, -3.0], [-2.0, -2.5]):
+        assert not looks._surprises(state, np.array(x), two_modes(np.array(x)))
+    assert not looks._surprises(state, np.array([3.0, 1.0]), -1e4)  # far below is no surprise
+
+
+def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatch):
+    recorder, state = calm
+    monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.2, 0.8]))
+    before = len(recorder)
+    found = looks.elsewhere(state, recorder, np.random.default_rng(0), Settings.of({}, 2))
+    assert found is not None
+    assert found.reliable is None
+    points = recorder.evaluations().x[before:]
+    assert np.square(points - CENTRES[1]).sum(axis=1).min() < (1.5 * SD) ** 2
+    draws = found.map_.inverse(found.fitted.mixture.draws(1000, np.random.default_rng(1)))
+    shares = [np.mean(draws[:, 0] < 0), np.mean(draws[:, 0] > 0)]
+    assert min(shares) > 0.2
+
+
+def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
+    recorder, state = calm_run(one_mode)
+    before = len(recorder)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        assert looks.elsewhere(state, recorder, rng, Settings.of({}, 2)) is None
+    assert len(recorder) == before + 5 * looks.per_iteration(2)
+
+
+@pytest.mark.parametrize("left", [0, 3, 7, 9])
+def test_a_climb_never_exceeds_the_budget(monkeypatch, left):
+    recorder, state = calm_run(two_modes)
+    monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.4, 0.6]))
+    limit = len(recorder) + left
+    settings = Settings.of({"max_fun_evals": limit}, 2)
+    looks.elsewhere(state, recorder, np.random.default_rng(0), settings)
+    assert limit - 2 <= len(recorder) <= limit or left < 7  # seven is the shortest climb
+    assert len(recorder) == limit - left or left >= 7
+
+
+def test_a_run_beside_one_mode_finds_the_other():
+    """Without looks it does not: the test would fail if looks did nothing."""
+    shares = []
+    for options in ({"reach": 0.15}, {"reach": 0.15, "looks": False}):
+        run = native_run(problem_of(two_modes), CENTRES[0], 5, options)
+        assert run.converged
+        x = run.transform.inverse(run.means)
+        shares.append(float(run.weights[x[:, 0] > 0].sum()))
+    assert shares[0] == pytest.approx(0.5, abs=0.05)
+    assert shares[1] < 0.01
+
+
+def test_points_around_a_start_stay_within_reach_and_the_plausible_box():
+    problem, rng = problem_of(two_modes), np.random.default_rng(0)
+    points = evaluating.around(problem, np.array([3.5, 0.0]), 0.15, 1000, rng)
+    assert (points.min(axis=0) >= [3.5 - 1.2, -1.2]).all()
+    assert (points.max(axis=0) <= [4.0, 1.2]).all()
+    everywhere = evaluating.around(problem, np.zeros(2), np.inf, 1000, rng)
+    assert np.ptp(everywhere, axis=0).min() > 7.8
+    outside = evaluating.around(problem, np.array([6.0, 0.0]), 0.1, 1000, rng)
+    assert (outside[:, 0] >= 5.2).all()
+    assert (outside[:, 0] <= 6.0).all()
