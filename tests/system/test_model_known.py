@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vbstack import Problem, RunStore, Screen, StoreMismatch, fit, launch
+from vbstack import Problem, RunStore, Screen, StoreMismatch, TooFewRuns, fit, launch
+from vbstack.problem import Evaluation
+from vbstack.runs.journal import Journal
 from vbstack.runs.store import RunState
 
 SCRIPT = '''
@@ -214,7 +216,7 @@ def test_a_file_that_changed_is_seen_by_the_values_alone(tmp_path):
 
 def test_a_journal_is_not_resumed_with_another_log_density(tmp_path):
     def interrupted(x, at):
-        if len(list(tmp_path.glob("*.journal"))) and store.journalled(0)[at:]:
+        if len(list(tmp_path.glob("*.journal"))) and len(store.journalled(0)) > at:
             raise RuntimeError("stop")
         return -0.5 * float(x[0] ** 2)
 
@@ -284,3 +286,58 @@ def test_auto_asks_only_once(tmp_path):
         progress=False,
     )
     assert len(space["calls"]) == 12 * len(posterior.runs)
+
+
+def cut_at(x, edge):
+    return -np.inf if x[0] > edge else -0.5 * float(x[0] ** 2)
+
+
+@pytest.mark.parametrize("other", [0.3, 1.95])
+def test_a_support_that_changed_is_seen_at_its_edge(tmp_path, other):
+    go(tmp_path, problem(cut_at, args=(0.8,)))
+    with pytest.raises(StoreMismatch, match="-inf"):
+        go(tmp_path, problem(cut_at, args=(other,)), 2)
+    assert len(go(tmp_path, problem(cut_at, args=(0.8 + 1e-12,)))) == 1
+
+
+def allowed_below(edge):
+    return problem(lambda x: -0.5 * float(x[0] ** 2), constraint=lambda x: x[0] < edge)
+
+
+@pytest.mark.parametrize("other", [0.3, 1.3])
+def test_a_constraint_that_changed_is_compared_at_all_points(tmp_path, other):
+    go(tmp_path, allowed_below(0.8))
+    with pytest.raises(StoreMismatch, match=r"the constraint was (true|false), and is"):
+        go(tmp_path, allowed_below(other), 2)
+    with pytest.raises(StoreMismatch, match="the constraint was false, and is true now"):
+        go(tmp_path, problem(lambda x: -0.5 * float(x[0] ** 2)), 2)
+    assert len(go(tmp_path, allowed_below(0.8), 2)) == 2
+
+
+def test_another_log_density_waits_for_no_run_that_is_under_way(tmp_path):
+    def exits(x):
+        raise SystemExit
+
+    store = RunStore(tmp_path)
+    with pytest.raises(TooFewRuns):
+        go(tmp_path, exits)  # nothing is evaluated
+    with store.claim(0), pytest.raises(StoreMismatch, match="its runs are under way"):
+        go(tmp_path, cell()["log_density"])
+    assert len(go(tmp_path, cell()["log_density"])) == 1
+
+
+@pytest.mark.parametrize("kind", ["journal", "precomputed"])
+def test_whatever_is_left_of_a_run_is_compared(tmp_path, kind):
+    store = RunStore(tmp_path)
+    go(tmp_path, cell()["log_density"])
+    run = store.load(0)
+    assert run is not None
+    assert run.evaluations is not None
+    made = run.evaluations
+    store.path(0, "npz").unlink()
+    with Journal(store.path(0, kind)) as journal:
+        for place in range(1, 6):  # the first line is lost
+            value = float(made.values[place])
+            journal.append(Evaluation(tuple(made.x[place].tolist()), value, None, 0.0), place)
+    with pytest.raises(StoreMismatch, match="holds evaluations of another log density"):
+        go(tmp_path, lambda x: -float(x[0] ** 2))
