@@ -201,10 +201,23 @@ def from_file(x, path):
     return -0.5 * float((x[0] - float(Path(path).read_text())) ** 2)
 
 
-def test_a_file_that_changed_is_seen_by_the_values_alone(tmp_path):
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_file_behind_an_argument_is_compared_by_its_content(tmp_path, kind):
     path, store = tmp_path / "data.txt", tmp_path / "store"
     path.write_text("0.5")
-    target = problem(from_file, args=(str(path),))
+    target = problem(from_file, args=(kind(path),))
+    go(store, target)
+    path.write_text("0.7")
+    with pytest.raises(StoreMismatch, match=r"file args\[0\] differs"):
+        go(store, target)  # although no run is to be made
+    path.write_text("0.50")
+    go(store, target)  # the same values
+
+
+def test_a_file_that_no_argument_names_is_seen_by_the_values_alone(tmp_path):
+    path, store = tmp_path / "data.txt", tmp_path / "store"
+    path.write_text("0.5")
+    target = problem(lambda x: from_file(x, path))
     go(store, target)
     path.write_text("0.7")
     go(store, target)  # nothing to be made: the fingerprint, which does not see it, is the same
