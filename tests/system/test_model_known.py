@@ -266,6 +266,18 @@ def test_a_noisy_one_without_rng_is_compared_within_its_noise_and_by_its_parts(t
     assert len(go(tmp_path, changed, 2, trust_store=True)) == 2
 
 
+def logged(x, path):
+    with Path(path).open("a") as file:
+        file.write("called\n")
+    return noisy_without_rng(x)
+
+
+def test_a_file_that_the_log_density_writes_is_no_other_log_density(tmp_path):
+    target = problem(logged, noisy=True, args=(str(tmp_path / "log.txt"),))
+    go(tmp_path / "store", target)
+    assert len(go(tmp_path / "store", target, 2)) == 2
+
+
 def test_fresh_sets_aside_and_uses_a_new_plan_and_not_while_a_run_is_under_way(tmp_path):
     store = RunStore(tmp_path)
     go(tmp_path, cell()["log_density"], 2)

@@ -20,7 +20,7 @@ from vbstack.arrays import Array
 from vbstack.launching.reasons import Reasons
 from vbstack.launching.worker import Outcome, Recorded, Task
 from vbstack.problem import EvaluationError, Problem
-from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.fingerprint import FILE, Fingerprint
 from vbstack.runs.plan import Plan
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore, StoreMismatch
@@ -57,7 +57,9 @@ def check_model(
             raise _mismatch(store, lines, " (its runs are under way)")
         return ""
     blind = problem.noisy and not problem.takes_rng
-    if different and (blind or not known):
+    # A file that an argument names may be one that the log density writes: values decide.
+    rewritten = [part for part in different if not part.startswith(FILE)]
+    if (different and not known) or (rewritten and blind):
         why = "is noisy without rng" if blind else "left no evaluations to compare"
         raise _mismatch(store, [f"{part} differs" for part in different], f" (it {why})")
     if unsure:

@@ -29,6 +29,7 @@ from vbstack.runs.canonical import (
 )
 from vbstack.runs.opening import open_regular
 
+FILE = "file "  # the first word of the parts that are files
 _LARGEST_FILE = 2**30  # bytes that are read, in about a second
 
 
@@ -91,7 +92,7 @@ class _Walk:
         self.value(name, value)
         content = _file_content(value) if isinstance(value, (str, Path)) else None
         if content is not None:
-            self.parts[f"file {name}"] = content
+            self.parts[FILE + name] = content
 
     def value(self, name: str, value: Any) -> None:
         """One part by its content; functions among the values are gone through."""
