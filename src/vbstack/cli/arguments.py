@@ -16,6 +16,7 @@ import numpy as np
 from vbstack.calling import failure
 from vbstack.modes import StartsKind
 from vbstack.problem import Problem
+from vbstack.runs.canonical import is_installed
 
 
 def load_problem(name: str) -> Problem:
@@ -84,9 +85,11 @@ def _module_from_file(path: Path) -> Any:
     sys.path.insert(0, str(path.parent.resolve()))
     loaded = sys.modules.get(path.stem)
     if loaded is not None and not _is_file_of(loaded, path):
-        raise ValueError(
-            f"{path} has the name of the module {path.stem!r}, which is loaded already: rename it"
-        )
+        if is_installed(loaded):
+            raise ValueError(
+                f"{path} has the name of the module {path.stem!r}, which others use: rename it"
+            )
+        del sys.modules[path.stem]  # another file of the user's
     return importlib.import_module(path.stem)
 
 

@@ -75,6 +75,13 @@ def test_a_file_with_the_name_of_a_module_is_not_taken_for_it(folder):
         load_problem("json.py:problem")
 
 
+def test_a_file_is_not_taken_for_one_of_the_same_name_that_was_loaded_before(folder):
+    load_problem("arguments_model.py:problem")
+    (folder / "other").mkdir()
+    (folder / "other" / "arguments_model.py").write_text(MODEL.replace("problem =", "second ="))
+    assert load_problem("other/arguments_model.py:second").names == ("x1",)
+
+
 def test_starts_are_a_word_or_a_file_of_points(tmp_path):
     assert given_starts(None) is None
     assert given_starts("sobol") == "sobol"
