@@ -332,8 +332,10 @@ class RunStore:
         """Turn the run's journal into evaluations known beforehand, and begin a new one."""
         path = self.path(index, "journal")
         with Journal(self.path(index, "precomputed")) as kept, Journal(path) as journal:
+            already = set(kept.evaluations)  # by an attempt that was killed here
             for evaluation in journal.evaluations:
-                kept.append(evaluation)
+                if evaluation not in already:
+                    kept.append(evaluation)
         path.unlink(missing_ok=True)
         return kept.evaluations
 
