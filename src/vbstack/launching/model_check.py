@@ -49,7 +49,9 @@ def check_model(
     then = plan.model
     different = [] if then is None else then.differences(now)
     untold = [] if then is None else then.incomparable(now)
-    unsure = then is None or bool(different) or bool(untold)
+    # A file that an argument names may be one that the log density writes: a value decides.
+    rewritten = [part for part in different if not part.startswith(FILE)]
+    unsure = then is None or bool(rewritten) or bool(untold)
     known = recorded(problem, store, plan, finished, unsure)
     if not known and not finished:
         if different and _under_way(store):
@@ -57,8 +59,6 @@ def check_model(
             raise _mismatch(store, lines, " (its runs are under way)")
         return ""
     blind = problem.noisy and not problem.takes_rng
-    # A file that an argument names may be one that the log density writes: values decide.
-    rewritten = [part for part in different if not part.startswith(FILE)]
     if (different and not known) or (rewritten and blind):
         why = "is noisy without rng" if blind else "left no evaluations to compare"
         raise _mismatch(store, [f"{part} differs" for part in different], f" (it {why})")
@@ -66,15 +66,15 @@ def check_model(
         _check_constraint(problem, store, finished, different)
         asked = [*known[:2], *edge(problem, plan, finished)]
     else:
-        asked = known[:1] if runs_are_missing else []
+        asked = known[:1] if runs_are_missing or different else []
     wrong = list(_wrong_values(problem, plan, asked, perform)) if asked else []
     if wrong:
         raise _mismatch(store, [*(f"{part} differs" for part in different), *wrong])
     same = (
         f"has the same values at {len(asked)} points of the store" if asked else "is taken as it is"
     )
-    if different:
-        return f"the log density is written differently ({', '.join(different)}) but {same}"
+    if rewritten:
+        return f"the log density is written differently ({', '.join(rewritten)}) but {same}"
     if untold:
         return f"the log density was written for another version of Python; it {same}"
     return ""
