@@ -105,7 +105,7 @@ def test_a_script_that_is_run_again_goes_on_or_is_refused(tmp_path, change):
         assert list(RunStore(tmp_path / "store").runs()) == [0]
     else:
         assert "2 runs" in second.stdout, second.stderr
-        assert "written differently" not in second.stderr
+        assert "uses other values" not in second.stderr
 
 
 def assert_matches(pattern, text):
@@ -145,7 +145,7 @@ def problem(density, *, noisy=False, **settings):
 
 def go(directory, density, n_runs=1, **settings):
     target = density if isinstance(density, Problem) else problem(density)
-    options = {"max_fun_evals": 12, "final_components": 2}
+    options = {"max_fun_evals": 12, "final_components": 2, "reach": 1.0}
     asked = {"seed": 1, "engine": "native", "options": options, "executor": "here"}
     return launch(target, n_runs, store=directory, **{**asked, "progress": False, **settings})
 
@@ -178,7 +178,7 @@ def test_a_cell_of_a_notebook_that_is_run_twice_goes_on_and_a_changed_one_does_n
         go(tmp_path, cell(CELL.replace("0.5\n", "0.6\n"))["log_density"], 3)
 
 
-def test_one_that_is_only_written_differently_goes_on_and_says_so(tmp_path, capsys):
+def test_one_that_is_only_written_differently_goes_on_if_it_is_trusted(tmp_path, capsys):
     calls = []
 
     def other(x):
@@ -187,14 +187,13 @@ def test_one_that_is_only_written_differently_goes_on_and_says_so(tmp_path, caps
         return 0.5 - float(half)
 
     go(tmp_path, cell()["log_density"])
-    go(tmp_path, other, 1, progress=True)
-    said = capsys.readouterr().err
-    assert "is written differently (" in said
-    assert "has the same values at 2 points of the store" in said
+    with pytest.raises(StoreMismatch, match=r"although it has the same values at 2 points"):
+        go(tmp_path, other, 1)
     assert len(calls) == 2
+    go(tmp_path, other, 1, trust_store=True)
     go(tmp_path, other, 1, progress=True)
     assert len(calls) == 2  # its fingerprint has been recorded
-    assert "written differently" not in capsys.readouterr().err
+    assert "uses other values" not in capsys.readouterr().err
 
 
 def from_file(x, path):
@@ -239,7 +238,8 @@ def test_a_journal_is_not_resumed_with_another_log_density(tmp_path):
     assert len(store.journalled(0)) == 6 or len(store.journalled(0)) == 5
     with pytest.raises(StoreMismatch, match="holds evaluations of another log density"):
         go(tmp_path, lambda x: -float(x[0] ** 2))
-    assert len(go(tmp_path, lambda x: -0.5 * float(x[0] ** 2))) == 1
+    mended = go(tmp_path, lambda x: -0.5 * float(x[0] ** 2), trust_store=True)
+    assert len(mended) == 1
 
 
 def noisy(x, rng, level=0.3):

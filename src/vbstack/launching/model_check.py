@@ -5,7 +5,9 @@ evaluation of the store is made again when the parts are the same and runs are t
 parts differ or cannot be compared, and two more at the edge of the support if it has one. There the
 constraint, which costs nothing, is asked at all points of the store. Only a value can show that a
 file changed which the log density reads; only the parts can show a change of a noisy one that has
-no `rng`. A log density that is written differently but has the same values is accepted.
+no `rng`. Other code is refused even if the evaluations agree: it may differ anywhere else. Other
+values that it uses are then accepted: a log density may change them itself, as a counter or a
+cache.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from vbstack.arrays import Array
 from vbstack.launching.reasons import Reasons
 from vbstack.launching.worker import Outcome, Recorded, Task
 from vbstack.problem import EvaluationError, Problem
-from vbstack.runs.fingerprint import FILE, Fingerprint
+from vbstack.runs.fingerprint import FILE, Fingerprint, is_code
 from vbstack.runs.plan import Plan
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore, StoreMismatch
@@ -42,7 +44,7 @@ def check_model(
     perform: Perform,
     runs_are_missing: bool,
 ) -> str:
-    """A line to show if the log density is written differently; `StoreMismatch` if it is another.
+    """A line to show if the log density uses other values; `StoreMismatch` if it is another.
 
     `perform` does the task of evaluating again, wherever runs are made.
     """
@@ -70,11 +72,14 @@ def check_model(
     wrong = list(_wrong_values(problem, plan, asked, perform)) if asked else []
     if wrong:
         raise _mismatch(store, [*(f"{part} differs" for part in different), *wrong])
+    if any(map(is_code, different)):
+        note = f" (although it has the same values at {len(asked)} points)"
+        raise _mismatch(store, [f"{part} differs" for part in different], note)
     same = (
         f"has the same values at {len(asked)} points of the store" if asked else "is taken as it is"
     )
     if rewritten:
-        return f"the log density is written differently ({', '.join(rewritten)}) but {same}"
+        return f"the log density uses other values ({', '.join(rewritten)}) but {same}"
     if untold:
         return f"the log density was written for another version of Python; it {same}"
     return ""

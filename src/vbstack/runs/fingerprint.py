@@ -30,6 +30,7 @@ from vbstack.runs.canonical import (
 from vbstack.runs.opening import open_regular
 
 FILE = "file "  # the first word of the parts that are files
+_CODE, _CLASS = ": code", ": class "  # the last word, a middle one, of parts that are code
 _LARGEST_FILE = 2**30  # bytes that are read, in about a second
 
 
@@ -123,7 +124,7 @@ class _Walk:
         elif _is_own_function(function):
             self._function(name, function)
         elif callable(function) and _is_own_object(function):
-            self.value(f"{name}: class {type(function).__qualname__}", type(function))
+            self.value(f"{name}{_CLASS}{type(function).__qualname__}", type(function))
             self._attributes(name, function, type(function).__call__)
         else:
             self.value(name, function)
@@ -132,7 +133,7 @@ class _Walk:
         inner = function if isinstance(function, types.FunctionType) else inner_function(function)
         self._canon.coded = False
         digest = self._canon.code(inner.__code__).hex()
-        self.parts[f"{name}: code"] = f"python {_python()}:{digest}"
+        self.parts[f"{name}{_CODE}"] = f"python {_python()}:{digest}"
         for what, value in held(inner):
             self.value(f"{name}: {what}", value)
         for what, value in used_globals(inner):
@@ -146,13 +147,18 @@ class _Walk:
         if isinstance(owner, type) or not isinstance(getattr(owner, "__dict__", None), dict):
             self.value(f"{name}: instance", owner)
             return
-        self.value(f"{name}: class {type(owner).__qualname__}", type(owner))
+        self.value(f"{name}{_CLASS}{type(owner).__qualname__}", type(owner))
         code = getattr(method, "__code__", None)
         steps = [] if code is None else dis.get_instructions(code)
         assigned = {step.argval for step in steps if step.opname == "STORE_ATTR"}
         for attribute, value in vars(owner).items():
             if attribute not in assigned:
                 self.value(f"{name}: attribute {attribute!r}", value)
+
+
+def is_code(part: str) -> bool:
+    """Whether a part of a fingerprint is code: of a function, or of a class of the user's."""
+    return part.endswith(_CODE) or _CLASS in part
 
 
 def _file_content(path: str | Path) -> str | None:
