@@ -34,22 +34,36 @@ def number(value: Any) -> float:
     return float(array.reshape(()).item())
 
 
+def truth(answer: Any) -> bool | None:
+    """True or False, of Python or NumPy; None for all else, also numbers: −1 and NaN are truthy."""
+    try:
+        array = np.asarray(answer)
+    except Exception:
+        return None
+    usable = array.dtype.kind == "b" and array.size == 1 and not np.ma.is_masked(answer)
+    return bool(array.item()) if usable else None
+
+
 def shown(answer: Any) -> str:
     try:
         return shortened(repr(answer))
-    except Exception:  # a repr of the user's may fail too
+    except BaseException:  # a repr of the user's may fail too
         return f"a {type(answer).__name__}"
+
+
+def text_of(error: BaseException, most: int = 500) -> str:
+    """What an exception says, cut to `most` characters."""
+    try:
+        return shortened(str(error), most)
+    except BaseException:  # its class may be the user's
+        return "(its text cannot be shown)"
 
 
 def failure(what: str, error: BaseException) -> tuple[str, str]:
     """A message on what the user's function raised, and where in the user's code that was."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its text cannot be shown)"
     where = error.__traceback__.tb_next if error.__traceback__ is not None else None
     frames = "".join(traceback.format_tb(where))
-    message = f"{what} raised {type(error).__name__}: {shortened(text)}"
+    message = f"{what} raised {type(error).__name__}: {text_of(error)}"
     return message, shortened(frames, _TRACEBACK)
 
 

@@ -41,6 +41,17 @@ def checked_seconds(setting: str, value: Any) -> float | None:
     return seconds
 
 
+def checked_positive(setting: str, value: Any) -> float:
+    """A positive number as a float."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if isinstance(value, (bool, str)) or not number > 0:
+        raise ValueError(f"{setting}={value!r} must be a positive number")
+    return number
+
+
 def shortened(text: str, most: int = 500) -> str:
     """The text without control characters, its middle left out where it is longer than `most`."""
     half = most // 2

@@ -10,7 +10,7 @@ from typing import Any
 
 from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
 from vbstack.assembly import numbered, stack, stacked
-from vbstack.checks import checked_whole
+from vbstack.checks import checked_positive, checked_whole
 from vbstack.launching.launcher import Launched, launched
 from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import LaunchSettings
@@ -64,6 +64,8 @@ def fit(
         n_runs = checked_whole("n_runs", n_runs, 1)
     elif n_runs != "auto":
         raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
+    max_runs = checked_whole("max_runs", max_runs, 1)
+    gain_tolerance = checked_positive("gain_tolerance", gain_tolerance)
     reporter = Reporter(silent=not settings.get("progress", True))
     if not reporter.silent:
         settings.setdefault("announce", StackSoFar())

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array
-from vbstack.calling import failure, interruptible, log_prior_at, number, shown
-from vbstack.checks import checked_names, shortened
+from vbstack.calling import failure, interruptible, log_prior_at, number, shown, text_of, truth
+from vbstack.checks import checked_names
 
 
 class EvaluationError(RuntimeError):
@@ -79,8 +79,8 @@ class Problem:
     args, kwargs
         Passed to `log_density` after the point.
     constraint : callable, optional
-        Takes a point (D,) and says whether it is within the support. Where it is not the log
-        density is −inf, and is not called: that is no evaluation, and counts as none.
+        Takes a point (D,) and returns True or False: whether it is within the support. Where it is
+        not the log density is −inf, and is not called: that is no evaluation, and counts as none.
     """
 
     log_density: Callable[..., Any]
@@ -214,7 +214,7 @@ class Problem:
                 prior = 0.0 if self.log_prior is None else number(log_prior_at(self.log_prior, x))
             except BaseException as error:
                 raise _failed("log_prior", error, x) from error
-        value, sd = self._parsed(answer, x)
+            value, sd = self._parsed(answer, x)
         total = value + prior
         if not total < np.inf:  # −inf is a value: the point is outside the support
             raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
@@ -226,9 +226,15 @@ class Problem:
             return True
         try:
             with np.errstate(), interruptible():
-                return bool(self.constraint(np.array(x, dtype=float)))
+                answer = self.constraint(np.array(x, dtype=float))
         except BaseException as error:
             raise _failed("constraint", error, x) from error
+        holds = truth(answer)
+        if holds is None:
+            raise EvaluationError(
+                f"constraint returned {shown(answer)}, expected True or False", np.array(x)
+            )
+        return holds
 
     def _parsed(self, answer: Any, x: Array) -> tuple[float, float | None]:
         if isinstance(answer, tuple) != self.noisy:
@@ -241,10 +247,10 @@ class Problem:
         parts = answer if self.noisy else (answer,)
         try:
             numbers = [number(part) for part in parts]
-        except Exception as error:
+        except BaseException as error:  # numbers may be objects of the user's too
             raise EvaluationError(
                 f"log_density returned {shown(answer)}, whose parts are not single numbers "
-                f"({shortened(str(error), 200)})",
+                f"({text_of(error, 200)})",
                 x,
             ) from error
         if not self.noisy:

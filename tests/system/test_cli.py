@@ -193,3 +193,18 @@ def _read(handle):
         return os.read(handle, 65536)
     except OSError:  # the other side of a pseudo-terminal is closed
         return b""
+
+
+def test_a_constraint_that_fails_ends_in_one_line_and_escapes_are_not_printed(tmp_path):
+    text = MODEL.replace("noisy=True,", "noisy=True, constraint=forbid,")
+    forbid = "def forbid(x):\n    raise RuntimeError('\\x1b[31mno')\n\n"
+    (tmp_path / "model.py").write_text(forbid + text)
+    command = ["-m", "vbstack", "fit", "model.py:problem", "--out", "store"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("vbstack: constraint raised RuntimeError")
+    assert "\x1b" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "store").exists()

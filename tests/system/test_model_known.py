@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from vbstack import Problem, RunStore, Screen, StoreMismatch, fit, launch
+from vbstack import Problem, RunStore, Screen, StoreMismatch, TooFewRuns, fit, launch
+from vbstack.problem import Evaluation
+from vbstack.runs.journal import Journal
 from vbstack.runs.store import RunState
 
 SCRIPT = '''
@@ -103,7 +105,7 @@ def test_a_script_that_is_run_again_goes_on_or_is_refused(tmp_path, change):
         assert list(RunStore(tmp_path / "store").runs()) == [0]
     else:
         assert "2 runs" in second.stdout, second.stderr
-        assert "written differently" not in second.stderr
+        assert "uses other values" not in second.stderr
 
 
 def assert_matches(pattern, text):
@@ -143,7 +145,7 @@ def problem(density, *, noisy=False, **settings):
 
 def go(directory, density, n_runs=1, **settings):
     target = density if isinstance(density, Problem) else problem(density)
-    options = {"max_fun_evals": 12, "final_components": 2}
+    options = {"max_fun_evals": 12, "final_components": 2, "reach": 1.0}
     asked = {"seed": 1, "engine": "native", "options": options, "executor": "here"}
     return launch(target, n_runs, store=directory, **{**asked, "progress": False, **settings})
 
@@ -176,7 +178,7 @@ def test_a_cell_of_a_notebook_that_is_run_twice_goes_on_and_a_changed_one_does_n
         go(tmp_path, cell(CELL.replace("0.5\n", "0.6\n"))["log_density"], 3)
 
 
-def test_one_that_is_only_written_differently_goes_on_and_says_so(tmp_path, capsys):
+def test_one_that_is_only_written_differently_goes_on_if_it_is_trusted(tmp_path, capsys):
     calls = []
 
     def other(x):
@@ -185,24 +187,36 @@ def test_one_that_is_only_written_differently_goes_on_and_says_so(tmp_path, caps
         return 0.5 - float(half)
 
     go(tmp_path, cell()["log_density"])
-    go(tmp_path, other, 1, progress=True)
-    said = capsys.readouterr().err
-    assert "is written differently (" in said
-    assert "has the same values at 2 points of the store" in said
+    with pytest.raises(StoreMismatch, match=r"although it has the same values at 2 points"):
+        go(tmp_path, other, 1)
     assert len(calls) == 2
+    go(tmp_path, other, 1, trust_store=True)
     go(tmp_path, other, 1, progress=True)
     assert len(calls) == 2  # its fingerprint has been recorded
-    assert "written differently" not in capsys.readouterr().err
+    assert "uses other values" not in capsys.readouterr().err
 
 
 def from_file(x, path):
     return -0.5 * float((x[0] - float(Path(path).read_text())) ** 2)
 
 
-def test_a_file_that_changed_is_seen_by_the_values_alone(tmp_path):
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_file_behind_an_argument_is_compared_by_its_content(tmp_path, kind):
     path, store = tmp_path / "data.txt", tmp_path / "store"
     path.write_text("0.5")
-    target = problem(from_file, args=(str(path),))
+    target = problem(from_file, args=(kind(path),))
+    go(store, target)
+    path.write_text("0.7")
+    with pytest.raises(StoreMismatch, match=r"file args\[0\] differs"):
+        go(store, target)  # although no run is to be made
+    path.write_text("0.50")
+    go(store, target)  # the same values
+
+
+def test_a_file_that_no_argument_names_is_seen_by_the_values_alone(tmp_path):
+    path, store = tmp_path / "data.txt", tmp_path / "store"
+    path.write_text("0.5")
+    target = problem(lambda x: from_file(x, path))
     go(store, target)
     path.write_text("0.7")
     go(store, target)  # nothing to be made: the fingerprint, which does not see it, is the same
@@ -214,7 +228,7 @@ def test_a_file_that_changed_is_seen_by_the_values_alone(tmp_path):
 
 def test_a_journal_is_not_resumed_with_another_log_density(tmp_path):
     def interrupted(x, at):
-        if len(list(tmp_path.glob("*.journal"))) and store.journalled(0)[at:]:
+        if len(list(tmp_path.glob("*.journal"))) and len(store.journalled(0)) > at:
             raise RuntimeError("stop")
         return -0.5 * float(x[0] ** 2)
 
@@ -224,7 +238,8 @@ def test_a_journal_is_not_resumed_with_another_log_density(tmp_path):
     assert len(store.journalled(0)) == 6 or len(store.journalled(0)) == 5
     with pytest.raises(StoreMismatch, match="holds evaluations of another log density"):
         go(tmp_path, lambda x: -float(x[0] ** 2))
-    assert len(go(tmp_path, lambda x: -0.5 * float(x[0] ** 2))) == 1
+    mended = go(tmp_path, lambda x: -0.5 * float(x[0] ** 2), trust_store=True)
+    assert len(mended) == 1
 
 
 def noisy(x, rng, level=0.3):
@@ -249,6 +264,18 @@ def test_a_noisy_one_without_rng_is_compared_within_its_noise_and_by_its_parts(t
     with pytest.raises(StoreMismatch, match="it is noisy without rng"):
         go(tmp_path, changed, 2)
     assert len(go(tmp_path, changed, 2, trust_store=True)) == 2
+
+
+def logged(x, path):
+    with Path(path).open("a") as file:
+        file.write("called\n")
+    return noisy_without_rng(x)
+
+
+def test_a_file_that_the_log_density_writes_is_no_other_log_density(tmp_path):
+    target = problem(logged, noisy=True, args=(str(tmp_path / "log.txt"),))
+    go(tmp_path / "store", target)
+    assert len(go(tmp_path / "store", target, 2)) == 2
 
 
 def test_fresh_sets_aside_and_uses_a_new_plan_and_not_while_a_run_is_under_way(tmp_path):
@@ -284,3 +311,58 @@ def test_auto_asks_only_once(tmp_path):
         progress=False,
     )
     assert len(space["calls"]) == 12 * len(posterior.runs)
+
+
+def cut_at(x, edge):
+    return -np.inf if x[0] > edge else -0.5 * float(x[0] ** 2)
+
+
+@pytest.mark.parametrize("other", [0.3, 1.95])
+def test_a_support_that_changed_is_seen_at_its_edge(tmp_path, other):
+    go(tmp_path, problem(cut_at, args=(0.8,)))
+    with pytest.raises(StoreMismatch, match="-inf"):
+        go(tmp_path, problem(cut_at, args=(other,)), 2)
+    assert len(go(tmp_path, problem(cut_at, args=(0.8 + 1e-12,)))) == 1
+
+
+def allowed_below(edge):
+    return problem(lambda x: -0.5 * float(x[0] ** 2), constraint=lambda x: x[0] < edge)
+
+
+@pytest.mark.parametrize("other", [0.3, 1.3])
+def test_a_constraint_that_changed_is_compared_at_all_points(tmp_path, other):
+    go(tmp_path, allowed_below(0.8))
+    with pytest.raises(StoreMismatch, match=r"the constraint was (true|false), and is"):
+        go(tmp_path, allowed_below(other), 2)
+    with pytest.raises(StoreMismatch, match="the constraint was false, and is true now"):
+        go(tmp_path, problem(lambda x: -0.5 * float(x[0] ** 2)), 2)
+    assert len(go(tmp_path, allowed_below(0.8), 2)) == 2
+
+
+def test_another_log_density_waits_for_no_run_that_is_under_way(tmp_path):
+    def exits(x):
+        raise SystemExit
+
+    store = RunStore(tmp_path)
+    with pytest.raises(TooFewRuns):
+        go(tmp_path, exits)  # nothing is evaluated
+    with store.claim(0), pytest.raises(StoreMismatch, match="its runs are under way"):
+        go(tmp_path, cell()["log_density"])
+    assert len(go(tmp_path, cell()["log_density"])) == 1
+
+
+@pytest.mark.parametrize("kind", ["journal", "precomputed"])
+def test_whatever_is_left_of_a_run_is_compared(tmp_path, kind):
+    store = RunStore(tmp_path)
+    go(tmp_path, cell()["log_density"])
+    run = store.load(0)
+    assert run is not None
+    assert run.evaluations is not None
+    made = run.evaluations
+    store.path(0, "npz").unlink()
+    with Journal(store.path(0, kind)) as journal:
+        for place in range(1, 6):  # the first line is lost
+            value = float(made.values[place])
+            journal.append(Evaluation(tuple(made.x[place].tolist()), value, None, 0.0), place)
+    with pytest.raises(StoreMismatch, match="holds evaluations of another log density"):
+        go(tmp_path, lambda x: -float(x[0] ** 2))

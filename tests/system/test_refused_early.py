@@ -5,12 +5,23 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 
-from vbstack import Problem, RunStore, Screen, StackedPosterior, TooFewRuns, fit, launch
+from vbstack import (
+    Problem,
+    RunStore,
+    Screen,
+    StackedPosterior,
+    StoreMismatch,
+    TooFewRuns,
+    fit,
+    launch,
+)
 from vbstack.output.report import store_report
 
 OPTIONS = {"max_fun_evals": 12, "final_components": 2}
@@ -52,6 +63,10 @@ def parabola(x):
         ({"on_error": "hope"}, "on_error='hope'"),
         ({"seed": -1}, "seed=-1"),
         ({"n_run": 3}, "n_run"),
+        ({"gain_tolerance": "low"}, "gain_tolerance='low'"),
+        ({"gain_tolerance": float("nan")}, "gain_tolerance=nan"),
+        ({"max_runs": "many"}, "max_runs='many'"),
+        ({"announce": 3}, "announce is a int"),
     ],
 )
 def test_a_refused_call_writes_nothing_and_asks_nothing(tmp_path, settings, message):
@@ -205,3 +220,35 @@ def test_an_interrupt_that_the_function_raises_itself_is_its_failure(tmp_path):
 
     with pytest.raises(TooFewRuns, match="raised KeyboardInterrupt"):
         launch(problem(interrupting), 1, store=tmp_path, progress=False, executor="here")
+
+
+def test_a_function_that_cannot_be_sent_is_refused_before_the_store_is_made(tmp_path):
+    lock = threading.Lock()
+
+    def locked(x):
+        with lock:
+            return parabola(x)
+
+    with pytest.raises(TypeError, match="cannot be sent to another process"):
+        fit(problem(locked), 2, store=tmp_path / "store", progress=False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_function_that_changes_the_directory_does_not_move_the_store(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def elsewhere(x):
+        os.chdir("/")
+        return parabola(x)
+
+    found = launch(
+        problem(elsewhere), 2, store="store", options=OPTIONS, executor="here", progress=False
+    )
+    assert len(found) == 2
+
+
+def test_a_time_limit_that_ends_the_check_of_the_model_is_said(tmp_path):
+    go = partial(launch, store=tmp_path, options=OPTIONS, executor="here", progress=False)
+    go(problem(parabola), 1)
+    with pytest.raises(StoreMismatch, match="could not be evaluated again: the time limit"):
+        go(problem(parabola), 2, timeout=1e-9)

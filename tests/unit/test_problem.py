@@ -174,3 +174,25 @@ def test_what_the_function_sets_in_numpy_stays_in_it():
     before = np.geterr()
     make(log_density=setting).evaluate(np.zeros(2), np.random.default_rng(0))
     assert np.geterr() == before
+
+
+class Exits(BaseException):
+    """An exception, and a number, whose text and value end the process."""
+
+    def __str__(self):
+        raise SystemExit
+
+    def __float__(self):
+        raise SystemExit
+
+    __repr__ = __str__
+
+
+def raise_exits(x):
+    raise Exits
+
+
+@pytest.mark.parametrize("function", [raise_exits, lambda x: Exits()])
+def test_objects_of_the_users_that_exit_when_looked_at_cost_their_evaluation_only(function):
+    with pytest.raises(EvaluationError, match="Exits"):
+        make(log_density=function).evaluation(np.zeros(2), np.random.default_rng(0))

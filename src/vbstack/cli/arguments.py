@@ -6,13 +6,17 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
+from vbstack.calling import failure
 from vbstack.modes import StartsKind
 from vbstack.problem import Problem
+from vbstack.runs.canonical import is_installed
 
 
 def load_problem(name: str) -> Problem:
@@ -20,18 +24,36 @@ def load_problem(name: str) -> Problem:
     where, _, attribute = name.rpartition(":")
     if not where:
         raise ValueError(f"{name!r} should read module:attribute or path/to/file.py:attribute")
-    if where.endswith(".py"):
-        module = _module_from_file(Path(where))
-    else:
-        sys.path.insert(0, os.getcwd())
-        module = importlib.import_module(where)
+    with _code_of(where):
+        module = _module(where)
     if not hasattr(module, attribute):
         raise ValueError(f"{where} has no attribute {attribute!r}")
     problem = getattr(module, attribute)
-    problem = problem() if callable(problem) and not isinstance(problem, Problem) else problem
+    if callable(problem) and not isinstance(problem, Problem):
+        with _code_of(where):
+            problem = problem()
     if not isinstance(problem, Problem):
         raise TypeError(f"{name} is a {type(problem).__name__}, not a vbstack.Problem")
     return problem
+
+
+@contextmanager
+def _code_of(where: str) -> Iterator[None]:
+    """Whatever the user's code raises, as a ValueError with its place; exits too."""
+    try:
+        yield
+    except (KeyboardInterrupt, ValueError, TypeError, OSError, ImportError):
+        raise
+    except BaseException as error:
+        message, frames = failure(where, error)
+        raise ValueError(f"{message}\n{frames}".rstrip()) from error
+
+
+def _module(where: str) -> Any:
+    if where.endswith(".py"):
+        return _module_from_file(Path(where))
+    sys.path.insert(0, os.getcwd())
+    return importlib.import_module(where)
 
 
 def given_starts(text: str | None) -> Any:
@@ -61,7 +83,19 @@ def _module_from_file(path: Path) -> Any:
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist")
     sys.path.insert(0, str(path.parent.resolve()))
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and not _is_file_of(loaded, path):
+        if is_installed(loaded):
+            raise ValueError(
+                f"{path} has the name of the module {path.stem!r}, which others use: rename it"
+            )
+        del sys.modules[path.stem]  # another file of the user's
     return importlib.import_module(path.stem)
+
+
+def _is_file_of(module: Any, path: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return file is not None and Path(file).resolve() == path.resolve()
 
 
 def model_names(paths: list[Path]) -> list[str]:

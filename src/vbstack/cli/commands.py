@@ -39,8 +39,9 @@ from vbstack.launching.settings import LaunchSettings
 from vbstack.launching.worker import Task, perform
 from vbstack.modes import EngineChoice, EvaluationsUsed, OnError, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
-from vbstack.problem import Problem
+from vbstack.problem import EvaluationError, Problem
 from vbstack.runs.pickles import import_pickles
+from vbstack.runs.printable import printable
 from vbstack.runs.run import TooFewRuns
 from vbstack.runs.store import RunStore
 from vbstack.runs.versions import PYVBMC_PACKAGES, installed_versions
@@ -73,6 +74,9 @@ TrustStore = Annotated[
 ProblemName = Annotated[str, typer.Argument(help="module:attribute or path/to/file.py:attribute")]
 
 
+_MISTAKES = (ValueError, TypeError, OSError, ImportError, AttributeError, EvaluationError)
+
+
 def command(function: Callable[..., None]) -> Callable[..., None]:
     """Register a command; known errors end in one line and an exit code, not in a traceback."""
 
@@ -86,7 +90,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
             _stop(str(error), 2)
         except KeyboardInterrupt:
             _stop("interrupted; everything is kept. The same command continues.", 130)
-        except (ValueError, TypeError, OSError, ImportError, AttributeError) as error:
+        except _MISTAKES as error:
             _stop(str(error) or type(error).__name__, 1)
 
     app.command(name=function.__name__.rstrip("_"))(guarded)
@@ -94,11 +98,11 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"vbstack: {message}", file=sys.stderr)
+    print(f"vbstack: {printable(str(message), lines=True)}", file=sys.stderr)
 
 
 def _stop(message: str, code: int) -> None:
-    print(f"vbstack: {message}", file=sys.stderr)
+    print(f"vbstack: {printable(message, lines=True)}", file=sys.stderr)
     raise typer.Exit(code)
 
 

@@ -123,6 +123,12 @@ def check_executor(executor: Any) -> None:
         )
 
 
+def check_can_be_sent(executor: Any, problem: Problem) -> None:
+    """An error if the executor has processes of its own and the problem cannot be sent there."""
+    if executor != "here":
+        problem.packed()
+
+
 def _is_local(executor: Any) -> bool:
     return executor is None or (isinstance(executor, str) and executor == "local")
 

@@ -14,7 +14,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from vbstack.checks import shortened
-from vbstack.launching.executors import outcomes
+from vbstack.launching.executors import check_can_be_sent, outcomes
 from vbstack.launching.model_check import check_model
 from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import Announce, LaunchSettings
@@ -139,13 +139,16 @@ def launched(
     deadline = math.inf if timeout is None else time.monotonic() + timeout
     reporter = reporter or Reporter(silent=not settings.progress)
     now = Fingerprint.of(settings.problem)
+    check_can_be_sent(settings.executor, settings.problem)
     store = _store(settings, reporter)
     plan = settings.plan(store, now)
     store.tidy()
     finished = store.usable_runs()
     reporter.say_all(store.set_aside)
     if finished:
-        reporter.say(f"{len(finished)} runs are in {store.directory} already")
+        more = sum(index >= settings.n_runs for index in finished)
+        beyond = f"; {more} of them are beyond the {settings.n_runs} asked for" if more else ""
+        reporter.say(f"{len(finished)} runs are in {store.directory} already{beyond}")
     where, wanted = str(store.directory.resolve()), range(settings.n_runs)
     tasks = [Task(where, index, plan) for index in wanted if index not in finished]
     job = _Job(settings, store, reporter, dict(finished))
@@ -197,7 +200,7 @@ def _store(settings: LaunchSettings, reporter: Reporter) -> RunStore:
         folder = store.begin_afresh()
         if folder is not None:
             reporter.say(f"what was in {store.directory} is set aside in {folder.name}")
-    return store
+    return RunStore(store.directory.absolute())  # the log density may change the directory
 
 
 def _record(store: RunStore, plan: Plan, runs_are_missing: bool) -> None:
@@ -231,7 +234,10 @@ class _Job:
         """An error if the store was made with another log density."""
 
         def perform(task: Task) -> Outcome:
-            return self._single(task, deadline)
+            try:
+                return self._single(task, deadline)
+            except TimeoutError:
+                return Outcome(task.index, "failed", "the time limit is reached")
 
         problem = self.settings.problem
         line = check_model(problem, self.store, plan, now, finished, perform, runs_are_missing)

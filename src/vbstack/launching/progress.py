@@ -73,7 +73,7 @@ class Reporter:
         stop = threading.Event()
 
         def shown() -> Table:
-            states = [store.state(index) for index in indices]  # the reasons are said above
+            states = [_seen(store, index) for index in indices]  # the reasons are said above
             brief = [replace(s, message=in_few_words(s.message)) for s in states]
             return table(brief, self.caption)
 
@@ -93,6 +93,14 @@ class Reporter:
                 thread.join()
                 live.update(shown(), refresh=True)
                 self.live = None
+
+
+def _seen(store: RunStore, index: int) -> RunState:
+    """The state of a run; a file that cannot be opened is shown, and does not end the launch."""
+    try:
+        return store.state(index)
+    except OSError as error:
+        return RunState(index, "damaged", 0, message=printable(str(error)))
 
 
 def described(plan: Plan) -> str:

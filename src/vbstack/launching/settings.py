@@ -52,6 +52,8 @@ class LaunchSettings:
                 "Problem(log_density=…, plausible_lower_bounds=…, plausible_upper_bounds=…)"
             )
         check_executor(self.executor)
+        if self.announce is not None and not callable(self.announce):
+            raise TypeError(f"announce is a {type(self.announce).__name__}, not a function")
         for name, value in (
             ("n_runs", checked_whole("n_runs", self.n_runs, 1)),
             ("timeout", checked_seconds("timeout", self.timeout)),

@@ -1,18 +1,22 @@
 """`Fingerprint`: what a log density is made of, part by part, so that a change can be named.
 
 It covers the code of the log density and of the functions of yours that it uses, the values that
-they use (closures, defaults, global names, attributes), `args`, `kwargs` and the prior. It does not
-see files that the log density reads, the environment, or the inside of compiled code.
+they use (closures, defaults, global names, attributes), `args`, `kwargs`, the files that these
+name, the prior and the constraint. It does not see other files that the log density reads, the
+environment, or the inside of compiled code.
 """
 
 from __future__ import annotations
 
 import dis
 import functools
+import hashlib
+import os
 import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from vbstack.problem import Problem
@@ -23,6 +27,11 @@ from vbstack.runs.canonical import (
     is_installed,
     used_globals,
 )
+from vbstack.runs.opening import open_regular
+
+FILE = "file "  # the first word of the parts that are files
+_CODE, _CLASS = ": code", ": class "  # the last word, a middle one, of parts that are code
+_LARGEST_FILE = 2**30  # bytes that are read, in about a second
 
 
 @dataclass(frozen=True)
@@ -44,9 +53,9 @@ class Fingerprint:
         walk = _Walk()
         walk.callable("log_density", problem.log_density)
         for place, value in enumerate(problem.args):
-            walk.value(f"args[{place}]", value)
+            walk.argument(f"args[{place}]", value)
         for name, value in problem.kwargs.items():
-            walk.value(f"kwargs[{name!r}]", value)
+            walk.argument(f"kwargs[{name!r}]", value)
         walk.callable("log_prior", problem.log_prior)
         walk.callable("constraint", problem.constraint)
         return cls(dict(sorted(walk.parts.items())))
@@ -79,6 +88,13 @@ class _Walk:
         self._canon = Canon()
         self._visited: set[int] = set()
 
+    def argument(self, name: str, value: Any) -> None:
+        """One part by its content; if it is the path of a file, that file by its content too."""
+        self.value(name, value)
+        content = _file_content(value) if isinstance(value, (str, Path)) else None
+        if content is not None:
+            self.parts[FILE + name] = content
+
     def value(self, name: str, value: Any) -> None:
         """One part by its content; functions among the values are gone through."""
         if _is_own_function(value):
@@ -108,7 +124,7 @@ class _Walk:
         elif _is_own_function(function):
             self._function(name, function)
         elif callable(function) and _is_own_object(function):
-            self.value(f"{name}: class {type(function).__qualname__}", type(function))
+            self.value(f"{name}{_CLASS}{type(function).__qualname__}", type(function))
             self._attributes(name, function, type(function).__call__)
         else:
             self.value(name, function)
@@ -117,7 +133,7 @@ class _Walk:
         inner = function if isinstance(function, types.FunctionType) else inner_function(function)
         self._canon.coded = False
         digest = self._canon.code(inner.__code__).hex()
-        self.parts[f"{name}: code"] = f"python {_python()}:{digest}"
+        self.parts[f"{name}{_CODE}"] = f"python {_python()}:{digest}"
         for what, value in held(inner):
             self.value(f"{name}: {what}", value)
         for what, value in used_globals(inner):
@@ -131,13 +147,31 @@ class _Walk:
         if isinstance(owner, type) or not isinstance(getattr(owner, "__dict__", None), dict):
             self.value(f"{name}: instance", owner)
             return
-        self.value(f"{name}: class {type(owner).__qualname__}", type(owner))
+        self.value(f"{name}{_CLASS}{type(owner).__qualname__}", type(owner))
         code = getattr(method, "__code__", None)
         steps = [] if code is None else dis.get_instructions(code)
         assigned = {step.argval for step in steps if step.opname == "STORE_ATTR"}
         for attribute, value in vars(owner).items():
             if attribute not in assigned:
                 self.value(f"{name}: attribute {attribute!r}", value)
+
+
+def is_code(part: str) -> bool:
+    """Whether a part of a fingerprint is code: of a function, or of a class of the user's."""
+    return part.endswith(_CODE) or _CLASS in part
+
+
+def _file_content(path: str | Path) -> str | None:
+    """The digest of a regular file, by its size alone if it is huge; None if there is none."""
+    try:
+        handle = open_regular(Path(path), os.O_RDONLY, follow=True)
+        with os.fdopen(handle, "rb") as file:
+            size = os.fstat(handle).st_size
+            if size > _LARGEST_FILE:
+                return f"{size} bytes"
+            return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    except (OSError, ValueError):  # also a text that cannot be a path
+        return None
 
 
 def _is_own_function(value: Any) -> bool:

@@ -61,7 +61,7 @@ def read_journal(path: Path) -> JournalContent:
     parsed: list[tuple[int, Evaluation] | str] = []
     place = 0
     for line in lines:
-        one = _parsed_or_reason(line, place)
+        one = _parsed_or_reason(line.removesuffix(b"\r"), place)  # line ends of other systems
         parsed.append(one)
         place = (place if isinstance(one, str) else one[0]) + 1
     found, damaged = _consistent(lines, parsed)

@@ -24,7 +24,6 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -254,8 +253,8 @@ class RunStore:
         return remove_abandoned(self.directory)
 
     def begun(self) -> list[int]:
-        """The runs that have a journal."""
-        return self._indices("journal")
+        """The runs that have a journal, or evaluations known beforehand."""
+        return self._indices("journal", "precomputed")
 
     def _indices(self, *kinds: str) -> list[int]:
         """The runs that have a file of one of these kinds; other names do not count."""
@@ -294,10 +293,9 @@ class RunStore:
         """The run's journal, open for writing; close it."""
         return Journal(self.path(index, "journal"))
 
-    def journalled(self, index: int) -> list[Evaluation]:
-        """The evaluations of a run that is not finished, read without touching its journal."""
-        known = read_journal(self.path(index, "journal")).evaluations
-        return [known[place] for place in takewhile(known.__contains__, count())]
+    def journalled(self, index: int) -> dict[int, Evaluation]:
+        """The evaluations of a run that is not finished by their places, damaged ones left out."""
+        return read_journal(self.path(index, "journal")).evaluations
 
     def begin_afresh(self) -> Path | None:
         """Move everything into a folder of its own, so that a new plan can be made here.
@@ -334,8 +332,10 @@ class RunStore:
         """Turn the run's journal into evaluations known beforehand, and begin a new one."""
         path = self.path(index, "journal")
         with Journal(self.path(index, "precomputed")) as kept, Journal(path) as journal:
+            already = set(kept.evaluations)  # by an attempt that was killed here
             for evaluation in journal.evaluations:
-                kept.append(evaluation)
+                if evaluation not in already:
+                    kept.append(evaluation)
         path.unlink(missing_ok=True)
         return kept.evaluations
 

@@ -57,6 +57,31 @@ def test_what_is_no_problem_is_refused_by_name(folder, name, error, words):
         load_problem(name)
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("1 / 0", "raised ZeroDivisionError"), ("def (", "raised SyntaxError"),
+     ("raise SystemExit(0)", "raised SystemExit"),
+     ("def problem(): return {}[0]", "raised KeyError")],
+)  # fmt: skip
+def test_what_the_code_of_a_problem_raises_is_said(folder, text, words):
+    (folder / "arguments_model.py").write_text(text)
+    with pytest.raises(ValueError, match=f"arguments_model.py {words}"):
+        load_problem("arguments_model.py:problem")
+
+
+def test_a_file_with_the_name_of_a_module_is_not_taken_for_it(folder):
+    (folder / "json.py").write_text(MODEL)
+    with pytest.raises(ValueError, match=r"json.py has the name of the module 'json'.*rename it"):
+        load_problem("json.py:problem")
+
+
+def test_a_file_is_not_taken_for_one_of_the_same_name_that_was_loaded_before(folder):
+    load_problem("arguments_model.py:problem")
+    (folder / "other").mkdir()
+    (folder / "other" / "arguments_model.py").write_text(MODEL.replace("problem =", "second ="))
+    assert load_problem("other/arguments_model.py:second").names == ("x1",)
+
+
 def test_starts_are_a_word_or_a_file_of_points(tmp_path):
     assert given_starts(None) is None
     assert given_starts("sobol") == "sobol"

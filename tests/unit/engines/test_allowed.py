@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vbstack import Evaluations, Problem, RunStore, fit, load_runs, save_runs
+from vbstack import EvaluationError, Evaluations, Problem, RunStore, fit, load_runs, save_runs
 from vbstack.engines.allowed import check_plausible_box
 from vbstack.engines.native.loop import run_native
 from vbstack.engines.recorder import Recorder
@@ -119,3 +119,17 @@ def test_what_is_paid_where_nothing_was_rejected():
     x = np.zeros((3, 1))
     assert Evaluations(x, np.zeros(3)).paid == 3
     assert Evaluations(x, np.zeros(3), rejected=np.array([False, True, True])).paid == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda x: x[1] - x[0], lambda x: np.nan, lambda x: "no", lambda x: x < 1.0, lambda x: None],
+)
+def test_an_answer_that_is_neither_true_nor_false_is_refused(answer):
+    with pytest.raises(EvaluationError, match="constraint returned .*, expected True or False"):
+        problem(answer).allows(np.zeros(2))
+
+
+@pytest.mark.parametrize("answer", [True, np.True_, np.array(True), np.array([True])])
+def test_true_may_be_of_python_or_numpy(answer):
+    assert problem(lambda x: answer).allows(np.zeros(2))

@@ -137,3 +137,11 @@ def test_silence_is_kept_on_a_terminal_too(store, capfd):
         reporter.announce("the standing")
     assert sent_to(reporter.console) == ""
     assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_cannot_be_opened_is_a_row_and_not_the_end(store, reporter):
+    store.path(1, "failed.json").symlink_to("/etc/hostname")
+    with reporter.watching(store, range(2)):
+        pass
+    assert "interrupted" in sent_to(reporter.console)
+    assert "damaged" in sent_to(reporter.console)

@@ -177,3 +177,18 @@ def test_appending_to_the_last_place_follows_gaps(tmp_path):
     journal.append(Evaluation((1.0,), 1.0, None, 0.1), 4)
     journal.append(Evaluation((2.0,), 1.0, None, 0.1))
     assert list(journal.by_place) == [4, 5]
+
+
+def test_line_ends_of_another_system_are_no_damage(path):
+    before = read_journal(path).evaluations
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    content = read_journal(path)
+    assert content.evaluations == before
+    assert not content.damaged
+
+
+def test_a_kill_while_replay_is_given_up_doubles_nothing(path):
+    store, whole = RunStore(path.parent), path.read_bytes()
+    assert len(store.give_up_replay(0)) == 6
+    path.write_bytes(whole)  # as if it had been killed before the journal was removed
+    assert len(store.give_up_replay(0)) == 6

@@ -26,6 +26,7 @@ from vbstack.runs.evaluations import Evaluations
 _FAR = 4  # points of the plausible box, of which the one farthest from all evaluations is taken
 _REACH = 0.15  # half the width of the box in which a climb steps, in widths of the plausible box
 _SURPRISE, _SURPRISE_SDS = 3.0, 5.0  # nats, and the surrogate's sds, above its prediction
+_FEWEST_INSIDE = 3  # points within the support that a climb begins with
 _STEPS, _PER_STEP = 10, 3  # of a climb at most, and evaluations in each
 _GAIN = 1.0  # nats that a step must bring
 _SHARE = 0.3  # weight of the new mode's components before they are fitted
@@ -76,6 +77,8 @@ def elsewhere(
         if np.isfinite(value) and _surprises(state, x, value):
             for near in evaluating.around(recorder.problem, x, _REACH, x.size + 1, rng):
                 recorder(near)
+            if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
+                return None
             climber = _climbed(state, part, rng, settings)
             return None if climber is None else _joined(state, climber, recorder, rng)
     return None
