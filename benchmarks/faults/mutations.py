@@ -85,7 +85,7 @@ def _set_somewhere(value: Any, rng: random.Random) -> None:
         if kind < 0.1:
             del value[key]
         elif kind < 0.2 and isinstance(value, dict):
-            value["unknown"] = rng.choice(_ODD)
+            value["unknown"] = copy.deepcopy(rng.choice(_ODD))
         else:
             value[key] = copy.deepcopy(rng.choice(_ODD))
         return
