@@ -72,7 +72,7 @@ def elsewhere(
         if len(recorder) + shortest_climb > settings.max_fun_evals:
             break
         part = _Since(recorder, len(recorder.made), len(recorder.rejected))
-        x = _far_point(recorder, rng)
+        x = _far_point(state, recorder, rng)
         value = recorder(x).value
         if np.isfinite(value) and _surprises(state, x, value):
             for near in evaluating.around(recorder.problem, x, _REACH, x.size + 1, rng):
@@ -84,12 +84,15 @@ def elsewhere(
     return None
 
 
-def _far_point(recorder: Recorder, rng: np.random.Generator) -> Array:
-    """A point (D,) of the plausible box far from all evaluations."""
+def _far_point(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
+    """A point (D,) of the plausible box far from all evaluations, and within the known support."""
     problem, made = recorder.problem, recorder.evaluations().x
     low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
     x = rng.uniform(low, high, (_FAR, problem.dimension))
     away = np.square((x[:, None] - made) / (high - low)).sum(axis=2).min(axis=1)
+    labels = state.process.outside
+    if labels is not None:
+        away[labels.predict(state.map_.forward(x))[0] > 0.5] = 0.0
     return np.asarray(x[np.argmax(away)])
 
 
