@@ -21,8 +21,8 @@ from vbstack.runs.versions import PYVBMC_PACKAGES, recorded_versions
 
 _LOW = -1e3  # stands for −inf while no evaluation is finite
 # What stands for −inf later: the nearest finite evaluation's value, less a step and a slope that
-# ends. A surrogate can follow that, so most runs converge; the lowest value so far, or a cliff of
-# ten nats, left one to three of ten that did (`python -m benchmarks support`, first problem).
+# ends. A surrogate can follow that, so most runs converge: on a half-plane eight of ten passed,
+# with the lowest value so far one, with a cliff of ten nats three (tried by hand, not kept).
 _STEP, _SLOPE, _DEEPEST = 2.0, 40.0, 10.0  # nats, nats per width of the plausible box, nats
 OPTIONS = {"display": "off", "show_tips": False, "performance_calibration": "off"}
 

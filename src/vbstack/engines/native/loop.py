@@ -48,7 +48,7 @@ from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
 
 # Widths of the plausible box, of which each run draws one. Runs that begin near their start climb
 # the mode that it is nearest to, and find most; where the posterior fills the box they take more
-# evaluations (mass at a bound: 76, 58 and 52, medians of ten or twelve runs).
+# evaluations (mass at a bound: 76, 58 and 52, medians of ten or twelve runs, not kept).
 _REACHES = (0.15, 0.3, np.inf)
 _WHITENING_PAUSE = 4  # iterations between two attempts at another space
 _CALM = 2  # more exploratory evaluations for every calm iteration
