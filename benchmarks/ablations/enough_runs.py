@@ -23,7 +23,9 @@ from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from benchmarks.scoring.true_elbo import true_elbo
 from vbstack import stack
-from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
+from vbstack.analysis.diagnosis import diagnostics
+from vbstack.analysis.enough import FEWEST_WITHOUT_LOOKS as FEWEST
+from vbstack.analysis.enough import TOLERANCE
 
 SIZES = (3, 5, 7, 10, 15, 20)
 TOO_MUCH = 0.1  # nats missing

@@ -26,7 +26,7 @@ from benchmarks.scoring.true_elbo import true_elbo
 from vbstack import Run, Screen, load_runs, stack
 from vbstack.engines.native import loop
 from vbstack.engines.native.acquisition import Way, flattened_draw, mixture_draw, most_promising
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.policy import Policy
 
 SEED, RUNS = 77, 20
 WAYS: dict[str, list[Way]] = {
@@ -34,7 +34,7 @@ WAYS: dict[str, list[Way]] = {
     "draws of a flattened surrogate": [flattened_draw] * 5,
     "draws of the mixture": [mixture_draw] * 5,
     "two and two, and an exploratory one: the engine": list(
-        loop._ways(PROBLEMS["gmm_noisy"]().problem(), [], 5, Settings.of({}, 2, noisy=True))
+        loop._ways(PROBLEMS["gmm_noisy"]().problem(), [], 5, Policy.of({}, 2, noisy=True))
     ),
 }
 

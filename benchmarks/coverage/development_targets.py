@@ -132,6 +132,46 @@ def trio10() -> CoverageTarget:
     return several("trio10", "development", modes, cube(10, 4.0), log_evidence=-40.0)
 
 
+def tails6() -> CoverageTarget:
+    """Six dimensions, heavy tails and a skewed mode with a third of the mass."""
+    one, two = np.array([1, -1, 1, 1, -1, -1]), np.array([-1, -1, -1, 1, 1, 1])
+    modes = [
+        ("Student t", 0.65, student_t(1.6 * one, np.linspace(0.8, 0.5, 6), 6.0)),
+        ("skewed", 0.35, skewed(1.9 * two, 0.8, [0, 3.0, -3.0, 0, 2.0, 0])),
+    ]
+    return several("tails6", "development", modes, cube(6, 5.0))
+
+
+def banana3() -> CoverageTarget:
+    """Three dimensions, one mode, strongly bent."""
+    law = bent([0.5, -1.0, 0.3], [1.2, 0.5, 0.7], 1.5)
+    return several("banana3", "development", [("all", 1.0, law)], cube(3, 5.0))
+
+
+def cross2() -> CoverageTarget:
+    """Two dimensions, two crossed bars with one middle."""
+    law = mixed([gaussian([0.5, -0.5], 1.5, 0.97), gaussian([0.5, -0.5], 1.0, -0.95)], [0.6, 0.4])
+    return several("cross2", "development", [("all", 1.0, law)], cube(2, 6.0))
+
+
+def student5() -> CoverageTarget:
+    """Five dimensions, one mode with heavy tails."""
+    law = student_t(np.full(5, 0.4), [0.5, 0.6, 0.7, 0.8, 0.9], 5.0)
+    return several("student5", "development", [("all", 1.0, law)], cube(5, 5.0))
+
+
+def bent6() -> CoverageTarget:
+    """Six dimensions, one mode, bent."""
+    law = bent(np.full(6, -0.3), [1.0, 0.6, 0.8, 0.6, 0.7, 0.9], 0.8)
+    return several("bent6", "development", [("all", 1.0, law)], cube(6, 4.0))
+
+
+def narrow8() -> CoverageTarget:
+    """Eight dimensions, one correlated Gaussian that is narrow within its box."""
+    law = gaussian(np.linspace(-1, 1, 8), np.linspace(0.2, 0.5, 8), 0.7)
+    return several("narrow8", "development", [("all", 1.0, law)], cube(8, 4.0))
+
+
 def pair3_noisy() -> CoverageTarget:
     """Three dimensions, two modes, noise of standard deviation 1.5."""
     modes = [
@@ -154,5 +194,5 @@ def four2_noisy() -> CoverageTarget:
 
 DEVELOPMENT = (
     *(pair1, unequal3, pair8, beside5, bound2, ridge4, ring2, spiral2, shapes3, eight4, trio10),
-    *(pair3_noisy, four2_noisy),
+    *(tails6, banana3, cross2, student5, bent6, narrow8, pair3_noisy, four2_noisy),
 )

@@ -31,14 +31,14 @@ class Made:
 def native(target: CoverageTarget, seed: int, count: int, options: Mapping[str, Any]) -> Made:
     """Runs 0 to count − 1 of the seed's own plan, with the starts of `fit`."""
     plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + seed, "sobol")
-    return _of_plan(target, plan, range(count), options)
+    return of_plan(target, plan, range(count), options)
 
 
 def native_with_archived_starts(
     target: CoverageTarget, indices: list[int], options: Mapping[str, Any]
 ) -> Made:
     """The runs of the archives' plan with these numbers: starts and seeds of the archived ones."""
-    return _of_plan(target, plan_of(target.truth.problem(), "native"), indices, options)
+    return of_plan(target, plan_of(target.truth.problem(), "native"), indices, options)
 
 
 def archived(target: CoverageTarget, seed: int, count: int) -> Made:
@@ -88,7 +88,7 @@ def subsets_of(pool: int, count: int, wanted: int) -> int:
     return min(wanted, max(pool - count + 1, 0))
 
 
-def _of_plan(
+def of_plan(
     target: CoverageTarget, plan: Plan, indices: range | list[int], options: Mapping[str, Any]
 ) -> Made:
     problem = target.truth.problem()

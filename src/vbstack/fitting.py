@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from vbstack.analysis.diagnosis import FEWEST, TOLERANCE, diagnostics
+import numpy as np
+
+from vbstack.analysis.diagnosis import diagnostics
+from vbstack.analysis.enough import FEWEST, TOLERANCE
 from vbstack.assembly import numbered, stack, stacked
 from vbstack.checks import checked_positive, checked_whole
+from vbstack.launching.cores import available_cores
 from vbstack.launching.launcher import Launched, launched
 from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import LaunchSettings
@@ -23,13 +27,13 @@ from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 
 _STACK_SETTINGS = {field.name for field in fields(StackSettings)} - {"seed"}
-WAVE = 2
+SMALLEST_WAVE, LARGEST_WAVE = 2, 8  # runs that "auto" adds at a time, as there are workers
 _PATIENCE = 50  # times its own cost between two stacks for the progress display
 
 
 def fit(
     problem: Problem,
-    n_runs: int | str = 10,
+    n_runs: int | str = "auto",
     *,
     store: RunStore | str | os.PathLike[str] | None = None,
     engine: EngineChoice = "auto",
@@ -42,10 +46,12 @@ def fit(
     Parameters
     ----------
     n_runs : int or "auto"
-        "auto" launches eight runs, then more in waves of two, until nothing rests on a single run
-        (see `enough_runs` in `analysis.diagnosis`), or there are `max_runs`.
+        "auto" launches four runs, then more in waves of as many as there are workers (two to
+        eight), until they are enough (see `analysis.enough`) or there are `max_runs`. Of a store
+        with more runs all are taken; with an array of starts there is a run for each.
     gain_tolerance : float
-        For "auto": nats, and share of posterior mass, that one run alone may be responsible for.
+        For "auto": nats that one run alone may be worth, and share of posterior mass that may be
+        missing.
     store : RunStore or path, optional
         Where the runs are kept; without one a temporary directory, whose place is printed.
     engine : "auto", "pyvbmc" or "native"
@@ -69,8 +75,13 @@ def fit(
     reporter = Reporter(silent=not settings.get("progress", True))
     if not reporter.silent:
         settings.setdefault("announce", StackSoFar())
+    if n_runs == "auto" and isinstance(settings.get("starts"), (Sequence, np.ndarray)):
+        n_runs = n_runs if isinstance(settings["starts"], str) else len(settings["starts"])
     count = n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs)
     asked = LaunchSettings(problem, count, store=store, engine=engine, **settings)
+    if not isinstance(n_runs, int):
+        asked = replace(asked, n_runs=max(count, _begun(asked)))
+        count = asked.n_runs
     done = launched(asked, reporter=reporter)
     posterior = _stacked(done, stacking)
     while not isinstance(n_runs, int):
@@ -79,11 +90,26 @@ def fit(
             limit = "" if found.enough else f" But max_runs={max_runs} is reached."
             reporter.say(f"{len(posterior.runs)} runs stacked. {found.verdict}{limit}")
             break
-        count = min(count + WAVE, max_runs)
+        count = min(max(count + _wave(asked), found.runs_needed), max_runs)
         reporter.say(f"{found.verdict} Going on to {count} runs.")
         more = replace(asked, n_runs=count, store=done.store, fresh=False, trust_store=True)
         posterior = _stacked(launched(more, reporter=reporter), stacking)
     return posterior
+
+
+def _begun(asked: LaunchSettings) -> int:
+    """How many runs of the plan the store has, finished or not."""
+    store = asked.given_store()
+    if store is None or asked.fresh or not store.exists():
+        return 0
+    return 1 + max((state.index for state in store.states()), default=-1)
+
+
+def _wave(asked: LaunchSettings) -> int:
+    """How many runs to add: as many as can be made at once on this machine, within limits."""
+    here = asked.executor is None or isinstance(asked.executor, str)
+    workers = asked.n_workers or (available_cores() if here else SMALLEST_WAVE)
+    return min(max(workers, SMALLEST_WAVE), LARGEST_WAVE)
 
 
 def _stacked(done: Launched, settings: StackSettings) -> StackedPosterior:

@@ -49,6 +49,11 @@ class Coverage:
         """Share of posterior mass that exactly one run covers."""
         return float(self.by_runs[1])
 
+    @property
+    def by_distinct_runs(self) -> Array:
+        """`by_runs` without the places at its end that copies leave empty."""
+        return self.by_runs[: np.unique(self.group).size + 1]
+
 
 def coverage(runs: tuple[Run, ...], mixture: Mixture, weights: Array, sample: Sample) -> Coverage:
     """The coverage of the stack with these component weights, from the draws of `sample`."""

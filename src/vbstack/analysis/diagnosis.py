@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbstack.analysis.coverage import Coverage, coverage
+from vbstack.analysis.enough import TOLERANCE, enough_runs, missing_mass
 from vbstack.analysis.subsets import LearningCurve, Subsets, learning_curve, leave_one_out_gains
 from vbstack.arrays import Array
 from vbstack.posterior import StackedPosterior
@@ -19,8 +20,6 @@ from vbstack.stacking.elbo import perplexity
 from vbstack.stacking.sample_problem import SampleProblem
 from vbstack.stacking.weights import CERTIFIED
 
-TOLERANCE = 0.02  # nats, and share of mass; chosen by `python -m benchmarks enough-runs`
-FEWEST = 8  # runs; the same
 DISAGREEMENT = 4.0  # standard errors between the runs' own values and pooled ones
 UNNOTABLE = 0.02  # nats between them that are not worth a word, however small their errors
 NOTABLE = 0.05  # share of mass that only one run covers, from which on it is named
@@ -114,7 +113,9 @@ class Diagnostics:
         components' gains, by which weights are given, is the error of their log-joints; 0 to 1.
     learning_curve : LearningCurve
     enough : bool
-        Whether more runs are unlikely to change the result (the rule of `enough_runs`).
+        Whether more runs are unlikely to change the result (the rule of `analysis.enough`).
+    runs_needed : int
+        The fewest runs that can be enough: four that looked elsewhere, or eight.
     verdict : str
         The same in words, with what it rests on.
     warnings : tuple of str
@@ -130,6 +131,7 @@ class Diagnostics:
     noise_share: float | None
     learning_curve: LearningCurve
     enough: bool
+    runs_needed: int
     verdict: str
     warnings: tuple[str, ...]
 
@@ -142,6 +144,11 @@ class Diagnostics:
     def single_run_mass(self) -> float:
         """Share of posterior mass that exactly one run covers."""
         return self.coverage.by_one
+
+    @property
+    def missing_mass(self) -> float:
+        """Share of the posterior mass that no run found, estimated (`analysis.enough`)."""
+        return missing_mass(self.coverage.by_distinct_runs)
 
     def summary(self) -> str:
         """The verdict and every warning, a line each."""
@@ -156,7 +163,8 @@ def diagnostics(
     Parameters
     ----------
     tolerance : float
-        Nats, and share of mass, that no single run may be responsible for (see `enough_runs`).
+        Nats that no single run may be worth, and share of the mass that may be missing (see
+        `analysis.enough`).
     seed : int
         Of the draws and of the subsets on the learning curve.
     """
@@ -166,7 +174,8 @@ def diagnostics(
     own_noise = posterior.evidence.noisy and posterior.evidence.from_pool is None
     noise = _noise_share(posterior, subsets) if own_noise else None
     noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
-    enough, verdict = enough_runs(gains, found.by_one, tolerance, noise_sd)
+    looks = sum(posterior.runs[first].looks for first in np.unique(found.group))
+    rule = enough_runs(gains, found.by_distinct_runs, looks, tolerance, noise_sd)
     return Diagnostics(
         runs=_run_diagnostics(posterior, found, gains),
         coverage=found,
@@ -176,55 +185,11 @@ def diagnostics(
         effective_components=perplexity(posterior.weights),
         noise_share=noise,
         learning_curve=learning_curve(subsets, seed),
-        enough=enough,
-        verdict=verdict,
+        enough=rule.enough,
+        runs_needed=rule.at_least,
+        verdict=rule.text,
         warnings=tuple(_warnings(posterior, found, noise)),
     )
-
-
-def enough_runs(
-    gains: Array, by_one: float, tolerance: float = TOLERANCE, noise_sd: float = 0.0
-) -> tuple[bool, str]:
-    """Whether M runs are enough, and why in words.
-
-    They are when nothing rests on a single run: there are at least eight; without any one of them
-    the stacked ELBO falls by less than the tolerance (or, with a noisy log density, than its own
-    sd, if that is larger); and the share of posterior mass that only one run covers is below the
-    tolerance too. What one run alone found, others like it may still be missing; the
-    mean gain alone hides that (`python -m benchmarks enough-runs`). No rule sees a region that
-    every run missed: one that a run finds with probability f is missed by M with (1 − f)^M, which
-    is why there is a smallest M.
-    """
-    count, largest = gains.size, float(gains.max())
-    unseen = (
-        f"a region that one run in {_odds(count)} finds is missed by all {count} in 5 % of cases"
-    )
-    if count < FEWEST:
-        return False, (
-            f"More runs are needed: {_runs(count)} cannot tell what all of them missed ({unseen}); "
-            f"stack at least {FEWEST}."
-        )
-    limit = max(tolerance, noise_sd)
-    if largest >= limit or by_one >= tolerance:
-        return False, (
-            f"More runs are needed: one run alone is worth {largest:.3f} nats (should be below "
-            f"{limit:.3g}), and {by_one:.1%} of the posterior mass was found by one run only "
-            f"(should be below {tolerance:.1%})."
-        )
-    return True, (
-        f"Enough runs: no run alone is worth more than {max(0.0, largest):.3f} nats, and "
-        f"{by_one:.1%} of the posterior mass was found by one run only. Stacking cannot recover "
-        f"what every run missed: {unseen}."
-    )
-
-
-def _odds(count: int) -> str:
-    """1/f with (1 − f)^M = 0.05."""
-    return f"{1 / (1 - 0.05 ** (1 / count)):.1f}"
-
-
-def _runs(count: int) -> str:
-    return "1 run" if count == 1 else f"{count} runs"
 
 
 def _run_diagnostics(

@@ -110,7 +110,7 @@ def _stop(message: str, code: int) -> None:
 def fit(
     problem: ProblemName,
     out: Annotated[Path, typer.Option(help="the store, made or continued")],
-    runs: Annotated[str, typer.Option(help="number of runs, or auto")] = "10",
+    runs: Annotated[str, typer.Option(help="number of runs, or auto")] = "auto",
     seed: Annotated[int | None, typer.Option(help="of the whole plan")] = None,
     workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",

@@ -43,9 +43,9 @@ def engine_named(name: EngineName) -> Engine:
 def check_options(name: EngineName, options: Mapping[str, Any], problem: Problem) -> None:
     """An error if the engine does not take these options; nothing is evaluated."""
     if name == "native":
-        from vbstack.engines.native.settings import Settings
+        from vbstack.engines.native.policy import Policy
 
-        Settings.of(options, problem.dimension, problem.noisy)
+        Policy.of(options, problem.dimension, problem.noisy)
     elif options:
         from vbstack.engines.pyvbmc import check_pyvbmc_options
 

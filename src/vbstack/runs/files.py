@@ -31,7 +31,7 @@ LATER = "later/"
 _ADDED = ("evaluations.seconds", "evaluations.failed", "evaluations.rejected")
 _RUN_SCALARS = (
     *("elbo", "elbo_sd", "converged", "noise_level", "names"),
-    *("seed", "seconds", "engine", "versions", "floored"),
+    *("seed", "seconds", "engine", "versions", "floored", "looks"),
 )
 _RUN_ARRAYS = ("weights", "means", "sds", "log_joint")
 _PARTS: dict[str, type] = {

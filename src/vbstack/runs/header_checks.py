@@ -64,6 +64,7 @@ def checked_run_header(header: Mapping[str, Any]) -> None:
         checked_text(f"versions: {name}", value)
     checked_text("engine", header.get("engine", ""))
     checked_integer("floored", header.get("floored", 0))
+    checked_integer("looks", header.get("looks", 0))
     optional: dict[str, Any] = {
         "noise_level": lambda name, value: checked_integer(name, value, 0, 2),
         "seed": checked_integer,

@@ -48,6 +48,8 @@ class Run:
         Parameter names.
     floored : int
         Evaluations that failed and were replaced by a low value.
+    looks : int
+        Places at which the run could have met a mode that it did not know, and did not.
     """
 
     weights: Array
@@ -69,6 +71,7 @@ class Run:
     engine: str = "unknown"
     versions: dict[str, str] = field(default_factory=dict)
     floored: int = 0
+    looks: int = 0
 
     def __post_init__(self) -> None:
         k, d = self._sizes()

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.mixture_fit import Fitted
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.space import within_reach
 from vbstack.gaussian_process.dense import JITTER, DenseProcess
 from vbstack.gaussian_process.kernel import kernel
@@ -41,8 +42,7 @@ from vbstack.runs.transform import Transform
 Way = Callable[["Candidates", DenseProcess, DiagonalMixture, np.random.Generator], Array]
 Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log q (m,), the ELBO
 
-CANDIDATES = 512
-_ROUNDS, _PERTURBATIONS = 3, 24
+_PERTURBATIONS = 24
 _DRAWS, _FLATTENED_DRAWS = 64, 256  # of the mixture, of which one is chosen
 _TEMPERATURE = 3.0
 _WIDER = 2.0  # than the mixture's components
@@ -69,6 +69,7 @@ class Candidates:
     """Points (m, D) of the space `map_`, log q, mean, variance there, L⁻¹ k(X, points) (n, m)."""
 
     map_: Transform
+    policy: Policy
     elbo: float
     points: Array
     log_q: Array
@@ -85,16 +86,19 @@ class Candidates:
         fitted: Fitted,
         map_: Transform,
         rng: np.random.Generator,
+        policy: Policy,
         region: Region | None = None,
     ) -> Candidates:
-        points = _proposals(process, fitted.mixture, rng)
+        points = _proposals(process, fitted.mixture, policy.candidates, rng)
         if region is not None:  # not moved onto its faces, where they would be chosen again
             points = np.where(region.holds(points)[:, None], points, region.draws(len(points), rng))
         points = within_reach(map_, points)
         mean, variance = process.predict(points)
         log_q = fitted.mixture.log_density(points)
         whitened = process.whitened(points)
-        return cls(map_, fitted.elbo, points, log_q, mean, variance, whitened, region=region)
+        return cls(
+            *(map_, policy, fitted.elbo, points, log_q, mean, variance, whitened), region=region
+        )
 
     def best(
         self,
@@ -110,12 +114,12 @@ class Candidates:
         scores = np.where(
             self.log_q > -np.inf, score(self.mean, self.variance, self.log_q, self.elbo), -np.inf
         )
-        if scores.max() == -np.inf and score is not promise:
+        if scores.max() == -np.inf and score is missing:
             return self.best(process, mixture, rng, promise)
         place = int(np.argmax(scores))
         point, highest = self.points[place], float(scores[place])
         radius = np.sqrt(mixture.weights @ mixture.sds**2)
-        for round_ in range(_ROUNDS):
+        for round_ in range(self.policy.local_search):
             steps = rng.standard_normal((_PERTURBATIONS, point.size)) * radius * 0.5 ** (round_ + 1)
             near = within_reach(self.map_, point + steps)
             mean, variance = process.predict(near)
@@ -152,16 +156,12 @@ class Candidates:
         known = max(h.variance + JITTER + sd**2 - float(row @ row), JITTER)
         shared = kernel(h, point[None], self.points)[0] - row @ self.whitened
         chosen = np.all(self.points == point, axis=1)
-        return Candidates(
-            self.map_,
-            self.elbo,
-            self.points,
-            np.where(chosen, -np.inf, self.log_q),
-            self.mean + shared * ((value - mean) / known),
-            np.maximum(self.variance - shared**2 / known, 1e-12),
-            np.vstack([self.whitened, shared / np.sqrt(known)]),
-            self.allowed,
-            self.region,
+        return replace(
+            self,
+            log_q=np.where(chosen, -np.inf, self.log_q),
+            mean=self.mean + shared * ((value - mean) / known),
+            variance=np.maximum(self.variance - shared**2 / known, 1e-12),
+            whitened=np.vstack([self.whitened, shared / np.sqrt(known)]),
         )
 
 
@@ -169,6 +169,11 @@ def promise(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
     """a (m,) from the surrogate's mean and variance, log q, and the mixture's ELBO."""
     seen = np.maximum(log_q, 0.5 * (log_q + mean - elbo))
     return np.asarray(np.log(variance) + mean + seen)
+
+
+def promise_without_tails(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
+    """The same with q alone."""
+    return np.asarray(np.log(variance) + mean + log_q)
 
 
 def missing(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
@@ -184,7 +189,8 @@ def most_promising(
     rng: np.random.Generator,
 ) -> Array:
     """The point (D,) with the highest a."""
-    return candidates.best(process, mixture, rng, promise)
+    score = promise if candidates.policy.tails else promise_without_tails
+    return candidates.best(process, mixture, rng, score)
 
 
 def exploratory(
@@ -229,10 +235,12 @@ def flattened_draw(
     return np.asarray(draws[rng.choice(len(draws), p=shares / shares.sum())])
 
 
-def _proposals(process: DenseProcess, mixture: DiagonalMixture, rng: np.random.Generator) -> Array:
+def _proposals(
+    process: DenseProcess, mixture: DiagonalMixture, count: int, rng: np.random.Generator
+) -> Array:
     """Half from the mixture (inflated up to three times), a quarter each from its Gaussian moments
     and from around the best evaluations."""
-    half, quarter = CANDIDATES // 2, CANDIDATES // 4
+    half, quarter = count // 2, count // 4
     inflations = np.array([1.0, 1.5, 2.0, 3.0])
     near = [mixture.draws(half // 4, rng, float(inflation)) for inflation in inflations]
     mean, covariance = mixture.moments()

@@ -14,7 +14,7 @@ from vbstack.engines.native import common_axes, iteration, space
 from vbstack.engines.native.best_gaussian import best_gaussian
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.mixture_fit import Fitted
-from vbstack.engines.native.settings import MANY
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process import hyperparameter_fit
@@ -24,22 +24,22 @@ from vbstack.gaussian_process.quadrature import expected_curvatures
 from vbstack.runs.transform import Transform
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
-_LIKELIHOOD_GAIN = 2.0  # nats that the likelihood, or the predictive density, must gain
 _DEPTH = 2.0  # nats per dimension below the best value, where mass may be
-_TURN_GAIN = 0.1  # nats that common axes must promise to the mixture
 _LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
 
 
-def improved(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
+def improved(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
     """The state in a better space, if one is found; else as it was."""
     for move in (straightened, whitened, turned):
-        after = move(state, recorder, rng)
+        after = move(state, recorder, rng, policy)
         if after is not state:
             return after
     return state
 
 
-def straightened(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
+def straightened(
+    state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy
+) -> State:
     """The state along the parameters' own axes if that is better, else as it was; for D > 4.
 
     Accept only if both the leave-one-out predictive density of high values and the ELBO improve.
@@ -48,26 +48,26 @@ def straightened(state: State, recorder: Recorder, rng: np.random.Generator) -> 
     """
     d = state.process.dimension
     straight = (state.map_.rotation == np.eye(d)).all()
-    if d <= MANY or straight or state.fitted.elbo_sd > iteration.RELIABLE:
+    if not policy.own_axes or straight or state.fitted.elbo_sd > policy.reliable:
         return state
     mean, covariance = state.fitted.mixture.moments()
     map_ = space.along(state.map_, np.eye(d), covariance)
     one = space.as_component(mean, covariance, state.map_, map_)
-    data = training_data(recorder, map_)
+    data = training_data(recorder, map_, policy)
     nearly_gaussian = hyperparameter_fit.gaussian_guess(data, one.means[0], one.sds[0])
     process = hyperparameter_fit.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
     estimates = state.process.estimates()
     high = estimates > estimates.max() - _DEPTH * d
     before = state.process.predictive_log_density(high)
-    if process.predictive_log_density(high) < before + _LIKELIHOOD_GAIN:
+    if process.predictive_log_density(high) < before + policy.likelihood_gain:
         return state
     mixture = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
-    fitted = iteration.fit_mixture(process, mixture, rng)
+    fitted = iteration.fit_mixture(process, mixture, rng, policy)
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
-    return _entered(state, map_, process, fitted) if better else state
+    return _entered(state, map_, process, fitted, policy) if better else state
 
 
-def whitened(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
+def whitened(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
     """The state in a whitened space, if the evaluations are more likely there; else as it was.
 
     If one Gaussian is worth more than the mixture, the space is whitened by its covariance, else by
@@ -75,25 +75,25 @@ def whitened(state: State, recorder: Recorder, rng: np.random.Generator) -> Stat
     """
     mean, covariance = state.fitted.mixture.moments()
     gaussian = best_gaussian(state.process, mean, covariance)
-    needed = max(_LIKELIHOOD_GAIN, 0.5 * mean.size * (mean.size - 1))
-    if gaussian.elbo > state.fitted.elbo:
-        mean, covariance, needed = gaussian.mean, gaussian.covariance, _LIKELIHOOD_GAIN
+    needed = max(policy.likelihood_gain, 0.5 * mean.size * (mean.size - 1))
+    if policy.best_gaussian and gaussian.elbo > state.fitted.elbo:
+        mean, covariance, needed = gaussian.mean, gaussian.covariance, policy.likelihood_gain
     map_ = space.whitened(state.map_, covariance)
-    process = _process_in(map_, state, recorder)
+    process = _process_in(map_, state, recorder, policy)
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = iteration.fit_mixture(
-        process, space.mixture_in_space(state.fitted.mixture, state.map_, map_), rng
+        process, space.mixture_in_space(state.fitted.mixture, state.map_, map_), rng, policy
     )
     one = iteration.fit_mixture(
-        process, space.as_component(mean, covariance, state.map_, map_), rng
+        process, space.as_component(mean, covariance, state.map_, map_), rng, policy
     )
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
-    return _entered(state, map_, process, better)
+    return _entered(state, map_, process, better, policy)
 
 
-def turned(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
+def turned(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
     """The state in a space with common axes, if the mixture is worth more there; else as it was.
 
     Crossed or bent ridges have no covariance that whitening could use, but along their axes a
@@ -112,27 +112,33 @@ def turned(state: State, recorder: Recorder, rng: np.random.Generator) -> State:
     gain = common_axes.lost(found, mixture.weights) - common_axes.lost(
         back.T @ found @ back, mixture.weights
     )
-    if gain < _TURN_GAIN:
+    if gain < policy.common_axes:
         return state
-    process = _process_in(map_, state, recorder)
-    fitted = iteration.fit_mixture(process, space.mixture_in_space(mixture, state.map_, map_), rng)
+    process = _process_in(map_, state, recorder, policy)
+    fitted = iteration.fit_mixture(
+        process, space.mixture_in_space(mixture, state.map_, map_), rng, policy
+    )
     likely = process.log_likelihood > state.process.log_likelihood - _LIKELIHOOD_LOSS
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
-    return _entered(state, map_, process, fitted) if likely and better else state
+    return _entered(state, map_, process, fitted, policy) if likely and better else state
 
 
-def _entered(state: State, map_: Transform, process: DenseProcess, fitted: Fitted) -> State:
+def _entered(
+    state: State, map_: Transform, process: DenseProcess, fitted: Fitted, policy: Policy
+) -> State:
     """The state in the other space. If the fit there is unreliable, the mixture before is the last
     reliable one."""
     reliable = fitted.mixture
-    if fitted.elbo_sd > iteration.RELIABLE:
+    if fitted.elbo_sd > policy.reliable:
         reliable = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
     return State(map_, process, fitted, reliable)
 
 
-def _process_in(map_: Transform, state: State, recorder: Recorder) -> DenseProcess:
+def _process_in(map_: Transform, state: State, recorder: Recorder, policy: Policy) -> DenseProcess:
     """The surrogate in another space, fitted from where it was."""
-    return hyperparameter_fit.fit(training_data(recorder, map_), [_moved_guess(state, map_)], 50)
+    return hyperparameter_fit.fit(
+        training_data(recorder, map_, policy), [_moved_guess(state, map_)], 50
+    )
 
 
 def _moved_guess(state: State, map_: Transform) -> Hyperparameters:

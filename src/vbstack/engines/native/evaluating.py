@@ -11,7 +11,7 @@ from vbstack.arrays import Array
 from vbstack.engines.allowed import allowed, draws_until_allowed
 from vbstack.engines.native.acquisition import Candidates, Region, Way
 from vbstack.engines.native.iteration import State
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import compressed
 from vbstack.engines.recorder import Evaluator, Recorder
 from vbstack.problem import EvaluationError, Problem
@@ -37,30 +37,30 @@ def first(
     start: Array,
     recorder: Recorder,
     rng: np.random.Generator,
-    settings: Settings,
+    policy: Policy,
 ) -> None:
     """The start and points around it, as far as they are not known yet."""
-    reach = np.inf if settings.reach is None else settings.reach
-    others = around(problem, start, reach, settings.fun_eval_start - 1, rng)
+    reach = np.inf if policy.reach is None else policy.reach
+    others = around(problem, start, reach, policy.fun_eval_start - 1, rng)
     known = {evaluation.x for evaluation in recorder.precomputed}
     # Those that the constraint rejects are evaluated for nothing, and tell where the support ends.
-    wanted = min(settings.fun_eval_start, settings.max_fun_evals)
+    wanted = min(policy.fun_eval_start, policy.max_fun_evals)
     for point in (start, *others):
         if len(recorder) < wanted and tuple(point) not in known:
             recorder(point)
     for _ in recorder.rejected.copy():
         if len(recorder) < wanted:
             _evaluate_allowed(problem, recorder, rng)
-    _find_the_support(problem, recorder, rng, settings)
+    _find_the_support(problem, recorder, rng, policy)
 
 
 def _find_the_support(
-    problem: Problem, recorder: Recorder, rng: np.random.Generator, settings: Settings
+    problem: Problem, recorder: Recorder, rng: np.random.Generator, policy: Policy
 ) -> None:
     """More points of the plausible box, until a few are within the support."""
-    wanted = min(_FEWEST_INSIDE, settings.fun_eval_start, settings.max_fun_evals)
+    wanted = min(_FEWEST_INSIDE, policy.fun_eval_start, policy.max_fun_evals)
     while (~recorder.evaluations().outside).sum() < wanted:
-        if len(recorder) >= settings.max_fun_evals:
+        if len(recorder) >= policy.max_fun_evals:
             made = recorder.evaluations()
             raise EvaluationError(
                 f"{made.outside.sum()} of {made.size} evaluations are outside the support (−inf): "
@@ -89,12 +89,13 @@ def more(
     state: State,
     recorder: Evaluator,
     rng: np.random.Generator,
+    policy: Policy,
     ways: Sequence[Way],
     region: Region | None = None,
 ) -> None:
     """Choose and evaluate points one after the other, each with the knowledge of the last."""
     process, mixture = state.process, state.fitted.mixture
-    candidates = Candidates.of(process, state.fitted, state.map_, rng, region)
+    candidates = Candidates.of(process, state.fitted, state.map_, rng, policy, region)
 
     def may_choose(points: Array) -> NDArray[np.bool_]:
         return allowed(recorder.problem, state.map_.inverse(points))
@@ -115,6 +116,9 @@ def more(
         seen = evaluation.value + float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
-            value, sd = float(compressed(np.array(seen), top, point.size)), evaluation.sd or 0.0
+            value, sd = (
+                float(compressed(np.array(seen), top, point.size, policy)),
+                evaluation.sd or 0.0,
+            )
             candidates = candidates.including(process, point, value, sd)
             process = process.including(point, value, sd)

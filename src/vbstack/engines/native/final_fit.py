@@ -16,17 +16,14 @@ from vbstack.engines.native import growth, mixture_fit
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.iteration import LAST_DRAWS, ROUNDS, State
 from vbstack.engines.native.mixture_fit import Fitted
-from vbstack.engines.native.settings import MANY, Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.quadrature import standard_deviations, variances
 
-_MORE = 10  # components that it may add where mass is lacking
-_SHARE = 0.1  # total weight of the runner-up fits, for the stack to choose from
 _WELL_KNOWN = 0.05  # sd in nats of a component's I_k
-_FINER = 8  # times as many points for the entropy, in many dimensions
 
 
-def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
+def final(state: State, policy: Policy, rng: np.random.Generator) -> State:
     """The state with the last fit.
 
     For a target that is nearly Gaussian in many dimensions many components are worse: there is more
@@ -35,37 +32,38 @@ def final(state: State, settings: Settings, rng: np.random.Generator) -> State:
     lack.
     """
     process, mixture = state.process, state.fitted.mixture
-    starts = [growth.as_one(mixture), mixture]
-    if settings.final_components > mixture.size:
-        starts.append(growth.split(mixture, settings.final_components, rng))
-    fits = [_penalised(process, start, settings, rng, ROUNDS) for start in starts]
+    starts = [growth.as_one(mixture), mixture] if policy.final_single else [mixture]
+    if policy.final_components > mixture.size:
+        starts.append(growth.split(mixture, policy.final_components, rng))
+    fits = [_penalised(process, start, policy, rng, ROUNDS) for start in starts]
     best, *others = sorted(fits, key=lambda fit: -fit[0])
-    start = growth.extended(process, best[1], _MORE, settings.penalty, rng)
-    last = _penalised(process, start, settings, rng, 3 * ROUNDS)[1]
-    known = [_well_known(process, other.mixture) for _, other in others]
-    union = growth.union(last.mixture, [part for part in known if part is not None], _SHARE)
+    start = growth.extended(process, best[1], policy.final_growth, policy.penalty, policy, rng)
+    last = _penalised(process, start, policy, rng, 3 * ROUNDS)[1]
+    known = [_well_known(process, other.mixture) for _, other in others if policy.runners_up]
+    union = growth.union(
+        last.mixture, [part for part in known if part is not None], policy.runners_up
+    )
     return replace(state, fitted=mixture_fit.evaluated(process, union, rng, LAST_DRAWS))
 
 
 def _penalised(
     process: DenseProcess,
     start: DiagonalMixture,
-    settings: Settings,
+    policy: Policy,
     rng: np.random.Generator,
     rounds: int,
 ) -> tuple[float, Fitted]:
     """The fit from `start` without the components that the surrogate does not know, and its ELBO
     less the penalty."""
-    finer = _FINER if process.dimension > MANY else 1
     mixture = mixture_fit.fit(
-        process, start, rng, rounds=rounds, penalty=settings.penalty, finer=finer
+        process, start, rng, rounds=rounds, penalty=policy.penalty, finer=policy.finer
     )
     variance = variances(process, mixture.means, mixture.sds)[0]
-    unreliable = variance > settings.largest_variance
+    unreliable = variance > policy.largest_variance
     mixture = growth.without(mixture, unreliable | (mixture.weights < 1e-6))
     fitted = mixture_fit.evaluated(process, mixture, rng, LAST_DRAWS)
     spread = standard_deviations(process, mixture.means, mixture.sds)
-    worth = fitted.elbo - settings.penalty * float(mixture.weights @ spread)
+    worth = fitted.elbo - policy.penalty * float(mixture.weights @ spread)
     return -np.inf if unreliable.all() else worth, fitted
 
 

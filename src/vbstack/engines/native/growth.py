@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
 from vbstack.engines.native.mixture_fit import Fitted, normal_points
+from vbstack.engines.native.policy import Policy
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.likelihood import LOG_2PI
 from vbstack.gaussian_process.quadrature import expected_log_joints, standard_deviations
@@ -17,7 +18,6 @@ from vbstack.gaussian_process.quadrature import expected_log_joints, standard_de
 _CANDIDATES = 512  # for components where mass is lacking
 _OUTWARD = 2.0  # scales from the mixture's components
 _DRAWS = 16  # per candidate
-_LACKING = 5e-4  # of the mass, by a component that is worth adding
 
 
 def split(mixture: DiagonalMixture, size: int, rng: np.random.Generator) -> DiagonalMixture:
@@ -68,7 +68,12 @@ class _NewComponents:
 
 
 def extended(
-    process: DenseProcess, fitted: Fitted, count: int, penalty: float, rng: np.random.Generator
+    process: DenseProcess,
+    fitted: Fitted,
+    count: int,
+    penalty: float,
+    policy: Policy,
+    rng: np.random.Generator,
 ) -> DiagonalMixture:
     """The mixture and up to `count` components where it lacks mass, as far as that is known.
 
@@ -82,7 +87,7 @@ def extended(
     for _ in range(count):
         lacking = target - new.share_of_mixture(log_q)
         c = int(np.argmax(lacking))
-        if lacking[c] < _LACKING:
+        if lacking[c] < policy.lacking:
             break
         chosen.append(c)
         weights.append(lacking[c])

@@ -9,7 +9,7 @@ import numpy as np
 from vbstack.engines.native import growth, mixture_fit
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.mixture_fit import Fitted
-from vbstack.engines.native.settings import MANY
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process import hyperparameter_fit
@@ -19,13 +19,7 @@ from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
 ROUNDS = 5  # short fits of the mixture per iteration
-_MOST = 50  # components before the last fit
-_LOST = 5.0  # nats per dimension below the best value: such a mixture has lost the posterior
-RELIABLE = 1.0  # sd in nats of an ELBO that is more data than guess
-_NEGLIGIBLE_WEIGHT = 1e-4  # weight of a component that only keeps others from being split
-_PENALTY = 1.0  # β while exploring, against fits to what the surrogate only guesses
 LAST_DRAWS = 256  # per component, for the ELBO that a run reports
-_GROWTH_GAIN = 0.005  # nats that more components must bring
 
 
 @dataclass(frozen=True)
@@ -38,21 +32,23 @@ class State:
     reliable: DiagonalMixture | None = None  # the last mixture whose ELBO was reliable
 
 
-def first_state(recorder: Evaluator, map_: Transform, rng: np.random.Generator) -> State:
+def first_state(
+    recorder: Evaluator, map_: Transform, rng: np.random.Generator, policy: Policy
+) -> State:
     """The state after the first evaluations."""
-    data = training_data(recorder, map_)
-    process = hyperparameter_fit.fit(data, _first_guesses(data), 50)
-    return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
+    data = training_data(recorder, map_, policy)
+    process = hyperparameter_fit.fit(data, _first_guesses(data, policy), 50)
+    return State(map_, process, fit_mixture(process, _at_the_top(process), rng, policy))
 
 
-def _first_guesses(data: TrainingData) -> list[Hyperparameters]:
+def _first_guesses(data: TrainingData, policy: Policy) -> list[Hyperparameters]:
     """The hyperparameters to start from while little is known.
 
     In many dimensions the kernel alone would explain a few values, promise as much far away from
     them, and lead the run there; so there is a bowl as well.
     """
     guesses = [hyperparameter_fit.first_guess(data)]
-    return [*guesses, hyperparameter_fit.bowl_guess(data)] if data.dimension > MANY else guesses
+    return [*guesses, hyperparameter_fit.bowl_guess(data)] if policy.bowl else guesses
 
 
 def _at_the_top(process: DenseProcess) -> DiagonalMixture:
@@ -63,38 +59,48 @@ def _at_the_top(process: DenseProcess) -> DiagonalMixture:
 
 
 def fit_mixture(
-    process: DenseProcess, start: DiagonalMixture, rng: np.random.Generator, penalty: float = 0.0
+    process: DenseProcess,
+    start: DiagonalMixture,
+    rng: np.random.Generator,
+    policy: Policy,
+    penalty: float = 0.0,
 ) -> Fitted:
     """A short fit from `start`, without dead components."""
     mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
-    mixture = growth.without(mixture, mixture.weights < _NEGLIGIBLE_WEIGHT)
+    mixture = growth.without(mixture, mixture.weights < policy.negligible)
     return mixture_fit.evaluated(process, mixture, rng)
 
 
 def refitted(
-    state: State, recorder: Evaluator, rng: np.random.Generator, warming: bool, number: int
+    state: State,
+    recorder: Evaluator,
+    rng: np.random.Generator,
+    policy: Policy,
+    warming: bool,
+    number: int,
 ) -> State:
     """Surrogate and mixture after new evaluations, from where they were."""
-    data = training_data(recorder, state.map_)
+    data = training_data(recorder, state.map_, policy)
     starts = [state.process.hyperparameters]
     if warming:
-        starts += _first_guesses(data)
-    elif number % 5 == 0:
+        starts += _first_guesses(data, policy)
+    elif policy.fresh_guess and number % policy.fresh_guess == 0:
         starts.append(hyperparameter_fit.first_guess(data))
-    if not warming and number % 5 in (0, 3):
+    if policy.gaussian_guess and not warming and number % 5 in (0, 3):
         mean, covariance = state.fitted.mixture.moments()
         starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
     process = hyperparameter_fit.fit(data, starts, 30)
-    penalty = _PENALTY if warming and process.dimension > MANY else 0.0
-    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
-    if warming or fitted.elbo < data.values.max() - _LOST * process.dimension:
-        again = fit_mixture(process, _at_the_top(process), rng, penalty)
+    penalty = policy.warm_up_penalty if warming else 0.0
+    fitted = fit_mixture(process, state.fitted.mixture, rng, policy, penalty)
+    lost = fitted.elbo < data.values.max() - policy.restart * process.dimension
+    if lost or (warming and policy.restart < np.inf):
+        again = fit_mixture(process, _at_the_top(process), rng, policy, penalty)
         fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
     if not warming and state.reliable is not None:
-        fitted = _reliable(process, fitted, state, state.reliable, rng)
-    if not warming and fitted.elbo_sd < RELIABLE and number % 2 == 0:
-        fitted = _grown(process, fitted, 2 * len(data.values) // 3, rng)
-    reliable = fitted.mixture if fitted.elbo_sd < RELIABLE else state.reliable
+        fitted = _reliable(process, fitted, state, state.reliable, policy, rng)
+    if not warming and fitted.elbo_sd < policy.reliable and number % 2 == 0:
+        fitted = _grown(process, fitted, int(policy.growth_limit * len(data.values)), policy, rng)
+    reliable = fitted.mixture if fitted.elbo_sd < policy.reliable else state.reliable
     return State(state.map_, process, fitted, reliable)
 
 
@@ -103,6 +109,7 @@ def _reliable(
     fitted: Fitted,
     state: State,
     reliable: DiagonalMixture,
+    policy: Policy,
     rng: np.random.Generator,
 ) -> Fitted:
     """Refit from the last reliable mixture if the new fit, or the one before, is unreliable.
@@ -111,24 +118,28 @@ def _reliable(
     iteration: the evaluations then show what is there, and the next fit again starts from the
     reliable mixture as well.
     """
-    if fitted.elbo_sd < RELIABLE and state.fitted.elbo_sd <= RELIABLE:
+    if fitted.elbo_sd < policy.reliable and state.fitted.elbo_sd <= policy.reliable:
         return fitted
-    again = fit_mixture(process, reliable, rng, penalty=_PENALTY)
-    if again.elbo_sd < RELIABLE and (fitted.elbo_sd > RELIABLE or again.elbo > fitted.elbo):
+    again = fit_mixture(process, reliable, rng, policy, policy.refit_penalty)
+    if again.elbo_sd < policy.reliable and (
+        fitted.elbo_sd > policy.reliable or again.elbo > fitted.elbo
+    ):
         return again
     return fitted
 
 
-def _grown(process: DenseProcess, fitted: Fitted, limit: int, rng: np.random.Generator) -> Fitted:
+def _grown(
+    process: DenseProcess, fitted: Fitted, limit: int, policy: Policy, rng: np.random.Generator
+) -> Fitted:
     """With more components, up to `limit`, if they raise the ELBO; else as it was."""
-    size = min(limit, _MOST, 2 + 2 * fitted.mixture.size)
+    size = min(limit, policy.most_components, 2 + 2 * fitted.mixture.size)
     if size <= fitted.mixture.size:
         return fitted
     new = (size - fitted.mixture.size + 1) // 2
-    mixture = growth.extended(process, fitted, new, _PENALTY, rng)
+    mixture = growth.extended(process, fitted, new, policy.refit_penalty, policy, rng)
     mixture = growth.split(mixture, size, rng)
-    more = fit_mixture(process, mixture, rng)
-    return more if more.elbo > fitted.elbo + _GROWTH_GAIN else fitted
+    more = fit_mixture(process, mixture, rng, policy)
+    return more if more.elbo > fitted.elbo + policy.growth_gain else fitted
 
 
 def with_surrogate_refitted(state: State, data: TrainingData) -> State:

@@ -17,19 +17,13 @@ from vbstack.arrays import Array
 from vbstack.engines.native import evaluating, growth, iteration, space
 from vbstack.engines.native.acquisition import Region, most_promising
 from vbstack.engines.native.iteration import State
-from vbstack.engines.native.settings import MANY, Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import compressed, training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 
-_FAR = 4  # points of the plausible box, of which the one farthest from all evaluations is taken
-_REACH = 0.15  # half the width of the box in which a climb steps, in widths of the plausible box
-_SURPRISE, _SURPRISE_SDS = 3.0, 5.0  # nats, and the surrogate's sds, above its prediction
 _FEWEST_INSIDE = 3  # points within the support that a climb begins with
-_STEPS, _PER_STEP = 10, 3  # of a climb at most, and evaluations in each
-_GAIN = 1.0  # nats that a step must bring
-_SHARE = 0.3  # weight of the new mode's components before they are fitted
 
 
 @dataclass(frozen=True)
@@ -53,42 +47,40 @@ class _Since:
         return Evaluations.of(new, whole.problem.noisy)
 
 
-def per_iteration(dimension: int) -> int:
-    """Far points in every calm iteration, in place of other evaluations.
-
-    Two cost no more evaluations than one, and find more; but in many dimensions the iterations are
-    short and draws of the mixture are needed: with two, 3 of 10 runs of Rosenbrock's three pairs
-    did not know their ELBO to 0.1 nats, with one all did (tried by hand, not kept).
-    """
-    return 1 if dimension > MANY else 2
+def affordable(recorder: Recorder, policy: Policy) -> bool:
+    """Whether the budget has a look and the shortest climb after it."""
+    climb = 1 + recorder.problem.dimension + 1 + policy.climb_evaluations
+    return len(recorder) + climb <= policy.max_fun_evals
 
 
 def elsewhere(
-    state: State, recorder: Recorder, rng: np.random.Generator, settings: Settings
-) -> State | None:
-    """The state with another mode, if a far point leads to one; None if none does."""
-    shortest_climb = 1 + recorder.problem.dimension + 1 + _PER_STEP
-    for _ in range(per_iteration(recorder.problem.dimension)):
-        if len(recorder) + shortest_climb > settings.max_fun_evals:
-            break
+    state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy, count: int
+) -> tuple[State | None, int]:
+    """The state with another mode if one of `count` far points leads to one, else None; and how
+    many led to none."""
+    for quiet in range(count):
+        if not affordable(recorder, policy):
+            return None, quiet
         part = _Since(recorder, len(recorder.made), len(recorder.rejected))
-        x = _far_point(state, recorder, rng)
+        x = _far_point(state, recorder, rng, policy)
         value = recorder(x).value
-        if np.isfinite(value) and _surprises(state, x, value):
-            for near in evaluating.around(recorder.problem, x, _REACH, x.size + 1, rng):
+        if np.isfinite(value) and _surprises(state, x, value, policy):
+            for near in evaluating.around(recorder.problem, x, policy.climb_reach, x.size + 1, rng):
                 recorder(near)
             if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
-                return None
-            climber = _climbed(state, part, rng, settings)
-            return None if climber is None else _joined(state, climber, recorder, rng)
-    return None
+                return None, quiet
+            climber = _climbed(state, part, rng, policy)
+            if climber is None:
+                return None, quiet + 1
+            return _joined(state, climber, recorder, rng, policy), quiet
+    return None, count
 
 
-def _far_point(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
+def _far_point(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> Array:
     """A point (D,) of the plausible box far from all evaluations, and within the known support."""
     problem, made = recorder.problem, recorder.evaluations().x
     low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
-    x = rng.uniform(low, high, (_FAR, problem.dimension))
+    x = rng.uniform(low, high, (policy.look_candidates, problem.dimension))
     away = np.square((x[:, None] - made) / (high - low)).sum(axis=2).min(axis=1)
     labels = state.process.outside
     if labels is not None:
@@ -97,47 +89,48 @@ def _far_point(state: State, recorder: Recorder, rng: np.random.Generator) -> Ar
     return np.asarray(x[np.argmax(away)])
 
 
-def _surprises(state: State, x: Array, value: float) -> bool:
+def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
     """Whether the value at x is far above what the surrogate predicts there."""
     u = state.map_.forward(x[None])
     mean, variance = state.process.predict(u)
     seen = value + float(state.map_.log_jacobian(u)[0])
     top = max(seen, float(state.process.data.values.max()))
-    seen, shaped = (float(compressed(np.array(v), top, x.size)) for v in (seen, mean[0]))
+    seen, shaped = (float(compressed(np.array(v), top, x.size, policy)) for v in (seen, mean[0]))
     miss = seen - max(float(mean[0]), shaped)  # a prediction far down is not shaped yet
-    return bool(miss > max(_SURPRISE, _SURPRISE_SDS * float(np.sqrt(variance[0]))))
+    return bool(miss > max(policy.surprise, policy.surprise_sds * float(np.sqrt(variance[0]))))
 
 
-def _climbed(
-    state: State, part: _Since, rng: np.random.Generator, settings: Settings
-) -> State | None:
+def _climbed(state: State, part: _Since, rng: np.random.Generator, policy: Policy) -> State | None:
     """The climber where it gains no more; None where the run's surrogate knows what it found."""
-    climber = iteration.first_state(part, space.unit_box(part.problem), rng)
+    climber = iteration.first_state(part, space.unit_box(part.problem), rng, policy)
     best = -np.inf
-    for number in range(_STEPS):
-        if len(part.recorder) + _PER_STEP > settings.max_fun_evals:
+    for number in range(policy.climb_steps):
+        if len(part.recorder) + policy.climb_evaluations > policy.max_fun_evals:
             return climber
         data = climber.process.data
-        region = Region(data.inputs[data.values.argmax()], _REACH)
-        evaluating.more(climber, part, rng, [most_promising] * _PER_STEP, region)
+        region = Region(data.inputs[data.values.argmax()], policy.climb_reach)
+        ways = [most_promising] * policy.climb_evaluations
+        evaluating.more(climber, part, rng, policy, ways, region)
         made = part.evaluations()
         top = int(np.argmax(made.values))
-        if not _surprises(state, made.x[top], float(made.values[top])):
+        if not _surprises(state, made.x[top], float(made.values[top]), policy):
             return None
-        climber = iteration.refitted(climber, part, rng, True, number)
-        if made.values[top] < best + _GAIN:
+        climber = iteration.refitted(climber, part, rng, policy, True, number)
+        if made.values[top] < best + policy.climb_gain:
             break
         best = float(made.values[top])
     return climber
 
 
-def _joined(state: State, climber: State, recorder: Recorder, rng: np.random.Generator) -> State:
+def _joined(
+    state: State, climber: State, recorder: Recorder, rng: np.random.Generator, policy: Policy
+) -> State:
     """The state with the climber's mixture as further components.
 
     No mixture before counts as reliable: a refit from it would give up what was found.
     """
     there = space.mixture_in_space(climber.fitted.mixture, climber.map_, state.map_)
-    both = growth.union(state.fitted.mixture, [there], _SHARE)
-    after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_))
-    fitted = iteration.fit_mixture(after.process, both, rng)
+    both = growth.union(state.fitted.mixture, [there], policy.climb_share)
+    after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_, policy))
+    fitted = iteration.fit_mixture(after.process, both, rng, policy)
     return replace(after, fitted=fitted, reliable=None)

@@ -17,7 +17,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, takewhile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -33,7 +33,7 @@ from vbstack.engines.native.acquisition import (
     most_promising,
 )
 from vbstack.engines.native.iteration import State
-from vbstack.engines.native.settings import MANY, Settings
+from vbstack.engines.native.policy import MANY, Policy
 from vbstack.engines.native.training import compressed, training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process.hyperparameters import as_surrogate
@@ -46,23 +46,12 @@ from vbstack.problem import Problem
 from vbstack.runs.run import Run
 from vbstack.runs.versions import NATIVE_PACKAGES, recorded_versions
 
-# Widths of the plausible box, of which each run draws one. Runs that begin near their start climb
-# the mode that it is nearest to, and find most; where the posterior fills the box they take more
-# evaluations (mass at a bound: 76, 58 and 52, medians of ten or twelve runs, not kept).
-_REACHES = (0.15, 0.3, np.inf)
-_WHITENING_PAUSE = 4  # iterations between two attempts at another space
-_CALM = 2  # more exploratory evaluations for every calm iteration
-_VALIDATIONS = 4  # of the final fit, at most
-_MISFIT = 12.0  # by which J is enlarged: no log density is a draw of the surrogate's prior
-_NOISY_MISFIT = 4.0  # with noise, which is most of J
-
 
 def run_native(
     problem: Problem, start: Array, seed: int, recorder: Recorder, options: Mapping[str, Any]
 ) -> Run:
     """One run with one thread; it depends on nothing but its arguments and the libraries."""
-    settings = Settings.of(options, problem.dimension, problem.noisy)
-    misfit = _NOISY_MISFIT if problem.noisy else _MISFIT
+    policy = Policy.of(options, problem.dimension, problem.noisy)
     if not space.unit_box(problem).link.inside(start[None])[0]:
         raise ValueError(
             f"the start {start.tolist()} is not within the hard bounds; move it inside"
@@ -70,11 +59,11 @@ def run_native(
     begun = time.perf_counter()
     with threadpool_limits(1):
         rng = np.random.default_rng([seed, 4])
-        state, settled = _explore(problem, start, seed, recorder, settings)
-        if settings.whitenings:
-            state = change_of_space.straightened(state, recorder, rng)
-        state = final_fit.final(state, settings, rng)
-        state, valid = _validated(state, recorder, settings, rng)
+        state, settled, looked = _explore(problem, start, seed, recorder, policy)
+        if policy.whitenings and policy.own_axes:
+            state = change_of_space.straightened(state, recorder, rng, policy)
+        state = final_fit.final(state, policy, rng)
+        state, valid = _validated(state, recorder, policy, rng)
         evaluating.ask_the_constraint(state, recorder, rng)
     mixture, process = state.fitted.mixture, state.process
     return Run(
@@ -83,9 +72,9 @@ def run_native(
         sds=mixture.sds,
         transform=state.map_,
         log_joint=expected_log_joints(process, mixture.means, mixture.sds)[0][None],
-        log_joint_covariance=misfit * covariance(process, mixture.means, mixture.sds)[None],
+        log_joint_covariance=policy.misfit * covariance(process, mixture.means, mixture.sds)[None],
         elbo=state.fitted.elbo,
-        elbo_sd=float(np.sqrt(misfit)) * state.fitted.elbo_sd,
+        elbo_sd=float(np.sqrt(policy.misfit)) * state.fitted.elbo_sd,
         converged=settled and valid,
         noise_level=2 if problem.noisy else 0,
         names=tuple(problem.names),
@@ -102,66 +91,88 @@ def run_native(
         engine="native",
         versions=recorded_versions(NATIVE_PACKAGES),
         floored=len(recorder.floored),
+        looks=looked,
     )
 
 
+class Explored(NamedTuple):
+    """What a run knows when it stops evaluating at its own choice."""
+
+    state: State
+    settled: bool
+    looks: int  # places, the start among them, where it could have met another mode and did not
+
+
 def _explore(
-    problem: Problem, start: Array, seed: int, recorder: Recorder, settings: Settings
-) -> tuple[State, bool]:
-    """The last state, and whether everything had settled."""
+    problem: Problem, start: Array, seed: int, recorder: Recorder, policy: Policy
+) -> Explored:
+    """The last state, whether everything had settled, and the looks that found nothing."""
     rng = np.random.default_rng([seed, 3])
-    if settings.reach is None:
-        drawn = float(np.random.default_rng([seed, 5]).choice(_REACHES))
-        settings = replace(settings, reach=drawn)
+    if policy.reach is None:
+        drawn = float(np.random.default_rng([seed, 5]).choice(policy.reaches))
+        policy = replace(policy, reach=drawn)
     map_ = space.unit_box(problem)
-    evaluating.first(problem, start, recorder, rng, settings)
+    evaluating.first(problem, start, recorder, rng, policy)
     history: list[State] = []
     recorder.observe = lambda: (
         len(history),
         history[-1].fitted.elbo if history else None,
     )
     best: list[float] = []
-    warming, whitenings, tried = True, 0, -_WHITENING_PAUSE
+    warming, whitenings, tried = True, 0, -policy.space_pause
     looked = 0  # iterations before another mode was found: they say nothing about settling
-    state = iteration.first_state(recorder, map_, rng)
-    while len(recorder) < settings.max_fun_evals and len(history) < settings.max_iter:
-        count = min(settings.fun_evals_per_iter, settings.max_fun_evals - len(recorder))
+    quiet = int(np.isfinite(policy.reach or np.inf))  # looks that found nothing; a start is one
+    state = iteration.first_state(recorder, map_, rng, policy)
+    while len(recorder) < policy.max_fun_evals and len(history) < policy.max_iter:
+        count = min(policy.fun_evals_per_iter, policy.max_fun_evals - len(recorder))
         recent = history[looked:]
-        if settings.looks and not warming and any(_small(recent, settings)[:1]):
-            other = looks.elsewhere(state, recorder, rng, settings)
+        if policy.looks and not warming and any(_small(recent, policy)[:1]):
+            other, found_nothing = looks.elsewhere(state, recorder, rng, policy, policy.looks)
+            quiet += found_nothing
             if other is not None:
                 state, looked = other, len(history) + 1
                 history.append(state)
                 continue
-            others = max(1, count - looks.per_iteration(problem.dimension))
-            count = min(others, settings.max_fun_evals - len(recorder))
-        region = _region(state, settings) if warming else None
-        evaluating.more(state, recorder, rng, _ways(problem, recent, count, settings), region)
-        best.append(float(training_data(recorder, state.map_).values.max()))
-        if warming and len(best) > 3 and best[-1] - best[-4] < 1.0:
+            others = max(1, count - policy.looks)
+            count = min(others, policy.max_fun_evals - len(recorder))
+        region = _region(state, policy) if warming else None
+        ways = _ways(problem, recent, count, policy)
+        evaluating.more(state, recorder, rng, policy, ways, region)
+        best.append(float(training_data(recorder, state.map_, policy).values.max()))
+        window = policy.warm_up_window
+        if warming and len(best) > window and best[-1] - best[-1 - window] < policy.warm_up_gain:
             warming = False
-        state = iteration.refitted(state, recorder, rng, warming, len(history))
-        due = len(history) - tried >= _WHITENING_PAUSE and state.fitted.elbo_sd < iteration.RELIABLE
-        if not warming and due and whitenings < settings.whitenings:
+        state = iteration.refitted(state, recorder, rng, policy, warming, len(history))
+        due = len(history) - tried >= policy.space_pause and state.fitted.elbo_sd < policy.reliable
+        if not warming and due and whitenings < policy.whitenings:
             tried, before = len(history), state
-            state = change_of_space.improved(state, recorder, rng)
+            state = change_of_space.improved(state, recorder, rng, policy)
             whitenings += state is not before
         history.append(state)
-        if not warming and _settled(history[looked:], settings):
-            return state, True
-    return state, False
+        if not warming and _settled(history[looked:], policy):
+            wanted = max(0, policy.least_looks - quiet) if policy.looks else 0
+            other, found_nothing = looks.elsewhere(state, recorder, rng, policy, wanted)
+            quiet += found_nothing
+            ended = found_nothing == wanted or not looks.affordable(recorder, policy)
+            if other is None and ended:
+                data = training_data(recorder, state.map_, policy)
+                state = iteration.with_surrogate_conditioned(state, data, rng)
+                return Explored(state, True, quiet)
+            state, looked = other or state, len(history) if other is not None else looked
+            history[-1] = state
+    return Explored(state, False, quiet)
 
 
-def _region(state: State, settings: Settings) -> Region | None:
+def _region(state: State, policy: Policy) -> Region | None:
     """Where the next steps of the warm-up may go: around the best point, as far as the reach."""
-    if settings.reach is None or np.isinf(settings.reach):
+    if policy.reach is None or np.isinf(policy.reach):
         return None
     data = state.process.data
-    return Region(data.inputs[data.values.argmax()], settings.reach)
+    return Region(data.inputs[data.values.argmax()], policy.reach)
 
 
 def _validated(
-    state: State, recorder: Recorder, settings: Settings, rng: np.random.Generator
+    state: State, recorder: Recorder, policy: Policy, rng: np.random.Generator
 ) -> tuple[State, bool]:
     """Validate the least certain components with new evaluations; refit on failure.
 
@@ -169,9 +180,9 @@ def _validated(
     is far from what the surrogate predicts, the surrogate and the final fit are made again with it,
     and the next uncertain components are validated. Also returned: whether the last ones passed.
     """
-    for _ in range(_VALIDATIONS):
-        left = max(0, settings.max_fun_evals - len(recorder))
-        count = min(settings.fun_evals_per_iter, left)
+    for _ in range(policy.validations):
+        left = max(0, policy.max_fun_evals - len(recorder))
+        count = min(policy.fun_evals_per_iter, left)
         mixture, process = state.fitted.mixture, state.process
         doubt = standard_deviations(process, mixture.means, mixture.sds)
         chosen = np.argsort(-mixture.weights * doubt)[:count]
@@ -181,19 +192,19 @@ def _validated(
         made = [recorder(x) for x in state.map_.inverse(points)]
         found = np.array([evaluation.value for evaluation in made])
         found += state.map_.log_jacobian(points)
-        data = training_data(recorder, state.map_)
+        data = training_data(recorder, state.map_, policy)
         inside = np.isfinite(found)
         top, dimension = float(data.values.max()), mixture.dimension
-        misses = np.abs(compressed(found[inside], top, dimension) - mean[inside])
+        misses = np.abs(compressed(found[inside], top, dimension, policy) - mean[inside])
         noise = np.array([evaluation.sd or 0.0 for evaluation in made])[inside]
         if not (misses > 0.5 + 3 * np.sqrt(variance[inside] + noise**2)).any():
             return iteration.with_surrogate_conditioned(state, data, rng), True
         refitted = iteration.with_surrogate_refitted(state, data)
-        state = final_fit.final(refitted, settings, rng)
-    return state, False
+        state = final_fit.final(refitted, policy, rng)
+    return state, not policy.validations
 
 
-def _ways(problem: Problem, history: list[State], count: int, settings: Settings) -> Sequence[Way]:
+def _ways(problem: Problem, history: list[State], count: int, policy: Policy) -> Sequence[Way]:
     """How the points of the next iteration are chosen: the calmer the run, the more of them put the
     mixture to the test.
 
@@ -204,31 +215,30 @@ def _ways(problem: Problem, history: list[State], count: int, settings: Settings
     """
     if problem.noisy:
         return ([exploratory] * count + [mixture_draw] * 2 + [flattened_draw] * 2)[-count:]
-    small = _small(history, settings)
+    small = _small(history, policy)
     if problem.dimension > MANY:
-        test, tests = mixture_draw, _CALM * sum(small)
+        test, tests = mixture_draw, policy.first_tests + policy.calm_tests * sum(small)
     else:
-        test, tests = exploratory, 1 + _CALM * sum(1 for _ in takewhile(bool, small))
+        calm = sum(1 for _ in takewhile(bool, small))
+        test, tests = exploratory, policy.first_tests + policy.calm_tests * calm
     tests = min(tests, count)
     return [most_promising] * (count - tests) + [test] * tests
 
 
-def _settled(history: list[State], settings: Settings) -> bool:
+def _settled(history: list[State], policy: Policy) -> bool:
     """Whether most of the last iterations changed little, the last one too."""
-    small = _small(history, settings)
+    small = _small(history, policy)
     return (
-        len(small) == settings.settled_iterations
+        len(small) == policy.settled_iterations
         and small[0]
-        and sum(small) >= 0.8 * settings.settled_iterations
+        and sum(small) >= policy.settled_share * policy.settled_iterations
     )
 
 
-def _small(history: list[State], settings: Settings) -> list[bool]:
+def _small(history: list[State], policy: Policy) -> list[bool]:
     """Which of the last iterations changed little, the latest first."""
     pairs = zip(history[-2::-1], history[:0:-1], strict=True)
-    return [
-        _is_small(*pair, settings.tolerance) for pair in islice(pairs, settings.settled_iterations)
-    ]
+    return [_is_small(*pair, policy.tolerance) for pair in islice(pairs, policy.settled_iterations)]
 
 
 def _is_small(before: State, after: State, tolerance: float) -> bool:

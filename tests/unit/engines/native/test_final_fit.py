@@ -7,7 +7,7 @@ from tests.small_problems import gaussian_problem
 from vbstack.engines.native import final_fit, growth, mixture_fit, space
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.iteration import State
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import shaped
 from vbstack.gaussian_process import quadrature
 from vbstack.gaussian_process.dense import DenseProcess
@@ -46,7 +46,7 @@ def three_narrow():
 
 def test_the_final_fit_of_a_gaussian_surrogate_is_the_gaussian(bowl):
     before = state_of(bowl, three_narrow())
-    settings = Settings.of({"final_components": 6}, 2)
+    settings = Policy.of({"final_components": 6}, 2)
     after = final_fit.final(before, settings, np.random.default_rng(2))
     log_evidence = np.log(2 * np.pi) + np.log(0.5)
     assert before.fitted.elbo < log_evidence - 0.2
@@ -61,7 +61,7 @@ def test_the_final_fit_of_a_gaussian_surrogate_is_the_gaussian(bowl):
 def test_the_best_fit_holds_nine_tenths_and_the_others_stay_for_the_stack_to_choose(ridge):
     """The ridge is no Gaussian: eight components are worth more than one, which is tried twice."""
     one = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.array([[0.6, 0.2]]))
-    settings = Settings.of({"final_components": 8}, 2)
+    settings = Policy.of({"final_components": 8}, 2)
     rng = np.random.default_rng(2)
     last = final_fit.final(state_of(ridge, one), settings, rng).fitted
     weights, means, sds = last.mixture.weights, last.mixture.means, last.mixture.sds
@@ -81,7 +81,7 @@ def test_the_best_fit_holds_nine_tenths_and_the_others_stay_for_the_stack_to_cho
 
 def test_components_are_not_split_when_there_are_enough(bowl):
     """Those that there were and a single one are the only fits."""
-    settings = Settings.of({"final_components": 3}, 2)
+    settings = Policy.of({"final_components": 3}, 2)
     last = final_fit.final(state_of(bowl, three_narrow()), settings, np.random.default_rng(2))
     assert last.fitted.mixture.size == 3 + 1
 
@@ -94,7 +94,7 @@ def test_no_component_stays_where_the_surrogate_does_not_know(ridge):
         np.array([[-0.5, 0.0], [0.5, 0.0], [9.0, 5.0]]),
         np.full((3, 2), 0.2),
     )
-    settings = Settings.of({"final_components": 5}, 2)
+    settings = Policy.of({"final_components": 5}, 2)
     mixture = final_fit.final(state_of(ridge, unreliable), settings, rng).fitted.mixture
     spread = quadrature.variances(ridge, mixture.means, mixture.sds)[0]
     assert spread.max() <= settings.largest_variance
@@ -105,7 +105,7 @@ def test_a_fit_loses_the_components_that_the_surrogate_does_not_know(ridge):
     start = growth.split(three_narrow(), 6, np.random.default_rng(1))
 
     def fitted(largest_variance):
-        settings = Settings.of({"largest_variance": largest_variance}, 2)
+        settings = Policy.of({"largest_variance": largest_variance}, 2)
         return final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)[1].mixture
 
     every = fitted(np.inf)
@@ -119,7 +119,7 @@ def test_a_fit_loses_the_components_that_the_surrogate_does_not_know(ridge):
 
 
 def test_a_fit_that_the_surrogate_does_not_know_at_all_is_worth_nothing(ridge):
-    settings = Settings.of({"largest_variance": 0.0}, 2)
+    settings = Policy.of({"largest_variance": 0.0}, 2)
     start = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
     worth, fitted = final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)
     assert worth == -np.inf
@@ -127,7 +127,7 @@ def test_a_fit_that_the_surrogate_does_not_know_at_all_is_worth_nothing(ridge):
 
 
 def test_a_penalised_fit_is_worth_its_elbo_less_the_penalty(ridge):
-    settings = Settings.of({"penalty": 2.0}, 2)
+    settings = Policy.of({"penalty": 2.0}, 2)
     one = DiagonalMixture(np.ones(1), np.zeros((1, 2)), np.full((1, 2), 0.2))
     start = growth.split(one, 2, np.random.default_rng(1))
     worth, fitted = final_fit._penalised(ridge, start, settings, np.random.default_rng(0), 2)

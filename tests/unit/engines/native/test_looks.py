@@ -6,7 +6,7 @@ import pytest
 from tests.small_problems import native_run
 from vbstack import Problem
 from vbstack.engines.native import evaluating, looks, loop
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.recorder import Recorder
 from vbstack.runs.journal import Journal
 
@@ -34,7 +34,7 @@ def calm_run(log_density):
     """The recorder and the last state of a run that began beside the first mode, without looks."""
     problem = problem_of(log_density)
     recorder = Recorder(problem, 3, Journal())
-    settings = Settings.of({"looks": False, "reach": 0.15}, 2)
+    settings = Policy.of({"looks": False, "reach": 0.15}, 2)
     state, settled = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
     assert settled
     return recorder, state
@@ -58,7 +58,7 @@ def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatc
     recorder, state = calm
     monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.2, 0.8]))
     before = len(recorder)
-    found = looks.elsewhere(state, recorder, np.random.default_rng(0), Settings.of({}, 2))
+    found = looks.elsewhere(state, recorder, np.random.default_rng(0), Policy.of({}, 2))
     assert found is not None
     assert found.reliable is None
     points = recorder.evaluations().x[before:]
@@ -73,7 +73,7 @@ def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
     before = len(recorder)
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        assert looks.elsewhere(state, recorder, rng, Settings.of({}, 2)) is None
+        assert looks.elsewhere(state, recorder, rng, Policy.of({}, 2)) is None
     assert len(recorder) == before + 5 * looks.per_iteration(2)
 
 
@@ -82,7 +82,7 @@ def test_a_climb_never_exceeds_the_budget(monkeypatch, left):
     recorder, state = calm_run(two_modes)
     monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.4, 0.6]))
     limit = len(recorder) + left
-    settings = Settings.of({"max_fun_evals": limit}, 2)
+    settings = Policy.of({"max_fun_evals": limit}, 2)
     looks.elsewhere(state, recorder, np.random.default_rng(0), settings)
     if left < 7:  # the shortest climb: the far point, three around it, three of the first step
         assert len(recorder) == limit - left

@@ -24,7 +24,7 @@ from vbstack.engines.native.acquisition import (
 )
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.loop import run_native
-from vbstack.engines.native.settings import Settings
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process import hyperparameter_fit
@@ -49,7 +49,7 @@ def test_settling_is_judged_in_one_space(process, mixture):
     [(2, exploratory, [1, 1, 3, 1, 3, 5]), (5, mixture_draw, [0, 0, 2, 2, 4, 6])],
 )
 def test_the_calmer_a_run_the_more_its_mixture_is_tested(process, mixture, dimension, way, tests):
-    map_, settings = space.unit_box(gaussian_problem(2)), Settings.of({}, dimension)
+    map_, settings = space.unit_box(gaussian_problem(2)), Policy.of({}, dimension)
     elbos = [0.0, 0.01, 1.0, 1.02, 1.03]
     states = [iteration.State(map_, process, mixture_fit.Fitted(mixture, e, 0.01)) for e in elbos]
     for n, expected in enumerate(tests):
@@ -60,7 +60,7 @@ def test_the_calmer_a_run_the_more_its_mixture_is_tested(process, mixture, dimen
 
 
 def test_with_noise_most_evaluations_are_draws():
-    settings = Settings.of({}, 2, noisy=True)
+    settings = Policy.of({}, 2, noisy=True)
     draws = [mixture_draw, mixture_draw, flattened_draw, flattened_draw]
     assert loop._ways(noisy_gaussian_problem(2), [], 5, settings) == [exploratory, *draws]
     assert loop._ways(noisy_gaussian_problem(2), [], 3, settings) == draws[1:]
@@ -87,7 +87,7 @@ def test_a_component_where_nothing_was_evaluated_is_looked_at_and_left(centre, w
     sds = np.array([[0.06, 0.06], [width, width]])
     blind = DiagonalMixture(np.array([0.7, 0.3]), centres, sds)
     state = iteration.State(map_, process, mixture_fit.evaluated(process, blind, rng))
-    validated, passed = loop._validated(state, recorder, Settings.of({}, 2), rng)
+    validated, passed = loop._validated(state, recorder, Policy.of({}, 2), rng)
     after = validated.fitted.mixture
     assert passed
     beyond = map_.inverse(after.means)[:, 0] > 2

@@ -1,0 +1,154 @@
+"""`Policy`: every number that steers a run of the native engine, each with its reason.
+
+A heuristic is one block of fields. Its first field switches it: False, 0 or inf is without it.
+Any field can be set by the option of its name. `python -m benchmarks ablation` leaves out one
+heuristic at a time and measures what that costs (`benchmarks/results/ablation.md`).
+
+What stays in the modules: constants of numerical methods (steps and tolerances of optimisers, sizes
+of quadratures), which change the time a run takes but not where it evaluates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from vbstack.checks import checked_whole
+
+MANY = 4  # dimensions; beyond, little is known at first, and mass is where no point is worth much
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How a run behaves; `of` gives the values that depend on dimension and noise."""
+
+    # Budget, and when a run has settled.
+    max_fun_evals: int
+    fun_evals_per_iter: int
+    settled_iterations: int
+    tolerance: float
+    fun_eval_start: int = 10
+    max_iter: int = 1000
+    settled_share: float = 0.8  # of the last iterations that must have changed little
+
+    # Reach: of the first points and of the warm-up's steps, in widths of the plausible box. None:
+    # each run draws one of `reaches` from its seed, so that the runs of a stack differ.
+    reach: float | None = None
+    reaches: tuple[float, ...] = (0.15, 0.3, np.inf)
+
+    # Warm-up ends when the best value gained less than a nat in three iterations.
+    warm_up_gain: float = 1.0
+    warm_up_window: int = 3
+    warm_up_penalty: float = 0.0
+    bowl: bool = False
+
+    # Looks at far points for other modes, in every calm iteration.
+    looks: int = 0
+    least_looks: int = 0  # without a find, before a run has settled
+    look_candidates: int = 4  # of which the one farthest from all evaluations is taken
+    surprise: float = 3.0  # nats, and the surrogate's sds, above its prediction
+    surprise_sds: float = 3.0
+    climb_reach: float = 0.15
+    climb_steps: int = 10
+    climb_evaluations: int = 3  # of a step
+    climb_gain: float = 1.0  # nats that a step must bring
+    climb_share: float = 0.3  # weight of the new mode's components before they are fitted
+
+    # Points that test the mixture: `first_tests` in every iteration, and `calm_tests` more for
+    # each calm one. Up to four dimensions they are exploratory, in more draws of the mixture.
+    first_tests: int = 1
+    calm_tests: int = 2
+    tails: bool = True  # √(q e^(f̄ − ELBO)) in place of q where it is larger
+    candidates: int = 512
+    local_search: int = 3  # rounds of perturbations around the best candidate
+
+    # The surrogate.
+    compression: float = (
+        20.0  # nats per dimension below the best, beyond which depth is logarithmic
+    )
+    shaping: float = 10.0  # nats per dimension below the best, beyond which values get noise
+    shaping_sd: float = 0.05  # of that noise, per nat
+    fresh_guess: int = 5  # iterations between two fits from the priors' centres as well
+    gaussian_guess: bool = (
+        True  # fits from the mixture's Gaussian as well, twice in five iterations
+    )
+
+    # The mixture while exploring.
+    restart: float = 5.0  # nats per dimension below the best value: start again at the best points
+    reliable: float = 1.0  # sd of an ELBO that is more data than guess
+    refit_penalty: float = 1.0  # β of fits that replace an unreliable one
+    growth_limit: float = 2 / 3  # components for each evaluation
+    growth_gain: float = 0.005  # nats that more components must bring
+    most_components: int = 50
+    lacking: float = 5e-4  # share of the mass, by a component that is worth adding
+    negligible: float = 1e-4  # weight of a component that only keeps others from being split
+
+    # The space.
+    whitenings: int = 10  # and other changes of the space, at most
+    space_pause: int = 4  # iterations between two attempts
+    likelihood_gain: float = 2.0  # nats that a whitened space must gain
+    best_gaussian: bool = True  # whitening by the best Gaussian where it is worth more
+    own_axes: bool = False
+    common_axes: float = 0.1  # nats that common axes must promise
+
+    # The final fit, and its validation.
+    final_components: int = 50
+    penalty: float = 1.0  # β
+    largest_variance: float = 0.05  # components whose J is larger are left out
+    final_growth: int = 10  # components that may be added where mass is lacking
+    runners_up: float = 0.1  # total weight of the other fits, for the stack to choose from
+    final_single: bool = True  # one component is tried as well
+    finer: int = 1  # times as many points for the entropy
+    validations: int = 4
+    misfit: float = 12.0  # by which J is enlarged: no log density is a draw of the prior
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], dimension: int, noisy: bool = False) -> Policy:
+        """The policy for a dimension and noise, with what the options set."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise ValueError(
+                f"the native engine has no option {unknown}; it has {sorted(known)}. "
+                "For options of pyvbmc choose engine='pyvbmc'"
+            )
+        many = dimension > MANY
+        defaults = {
+            "max_fun_evals": (75 if noisy else 50) * (dimension + 2),
+            "fun_evals_per_iter": 4 if many else 6 if dimension > 2 else 5,
+            "settled_iterations": 5 if many else 4,
+            "tolerance": 0.1 if noisy else 0.05,
+            "reach": np.inf if noisy else None,
+            "looks": 0 if noisy else 1 if many else 2,
+            "least_looks": 0 if noisy else 12 if dimension > 2 else 8,
+            "first_tests": 0 if many else 1,
+            "warm_up_penalty": 1.0 if many else 0.0,
+            "bowl": many,
+            "own_axes": many,
+            "finer": 8 if many else 1,
+            "largest_variance": 1.0 if noisy else 0.05,
+            "misfit": 4.0 if noisy else 12.0,
+        }
+        given = {name: value for name, value in options.items() if value is not None}
+        policy = cls(**(defaults | given))
+        policy.check()
+        return policy
+
+    def check(self) -> None:
+        """Refuse values that no run can have."""
+        for name, least in (
+            *(("fun_eval_start", 2), ("fun_evals_per_iter", 1), ("final_components", 1)),
+            *(("max_fun_evals", 2), ("max_iter", 1), ("settled_iterations", 1)),
+        ):
+            if not (name.startswith("max_") and getattr(self, name) == np.inf):  # no limit
+                checked_whole(f"option {name}", getattr(self, name), least)
+        checked_whole("option whitenings", self.whitenings, 0)
+        for name in ("tolerance", "largest_variance", "penalty", "reach"):
+            value = getattr(self, name)
+            if name == "reach" and value is None:
+                continue
+            if isinstance(value, (bool, str)) or not np.isreal(value) or not value >= 0:
+                raise ValueError(f"option {name}={value!r} must be a number, 0 or more")
