@@ -59,7 +59,6 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "changes of space": {"whitenings": 0},
     "best Gaussian": {"best_gaussian": False},
     "own axes": {"own_axes": False},
-    "common axes": {"common_axes": np.inf},
     "final components": {"final_components": 1},
     "final penalty": {"penalty": 0.0},
     "unknown components left out": {"largest_variance": np.inf},

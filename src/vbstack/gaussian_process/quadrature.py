@@ -65,20 +65,6 @@ def covariance(process: DenseProcess, means: Array, sds: Array) -> Array:
     return np.asarray(diagonal_kernel_pairs(process.hyperparameters, means, sds) - v.T @ v)
 
 
-def expected_curvatures(process: DenseProcess, means: Array, sds: Array) -> Array:
-    """−E_k[∇²f̄] (K, D, D): the precision of the target around every component.
-
-    With g_i = (x_i − μ_k)/τ² it is diag(1/ω² + Σ_i α_i z_i / τ²) − Σ_i α_i z_i g_i g_iᵀ.
-    """
-    h, x = process.hyperparameters, process.data.inputs
-    z, tau2 = diagonal_kernel_means(h, means, sds, x)
-    weighted = process.alpha[:, None] * z
-    away = (x[:, None] - means) / tau2  # (n, K, D)
-    bent = np.einsum("nk,nki,nkj->kij", weighted, away, away, optimize=True)
-    straight = weighted.sum(axis=0)[:, None] / tau2 + h.mean_precision
-    return np.asarray(straight[:, :, None] * np.eye(h.dimension) - bent)
-
-
 @dataclass(frozen=True)
 class GaussianExpectations:
     """E_q[f̄], E_q[∇f̄] (D,) and E_q[∇²f̄] (D, D) for q = N(μ, Σ)."""

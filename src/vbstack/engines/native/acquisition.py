@@ -1,10 +1,9 @@
 """Where to evaluate next: points that matter and are not known yet.
 
-    a(x) = log s²(x) + f̄(x) + log q̃(x)       (prospective uncertainty sampling, Acerbi 2018)
+    a(x) = log s²(x) + f̄(x) + log q(x)       (prospective uncertainty sampling, Acerbi 2018)
 
-with q̃ = q, or √(q e^(f̄ − ELBO)) where that is larger: a mixture that maximises an ELBO gives up
-tails, and with q alone they would never be evaluated. That finds what the mixture nearly has. Some
-evaluations are therefore kept for what it may miss, another mode or a long tail:
+That finds what the mixture has. Some evaluations are therefore kept for what it may miss, another
+mode or a long tail:
 
     b(x) = log s²(x) + f̄(x) + s(x)    where e^(f̄ + s − ELBO) > e q,    else −∞.
 
@@ -114,7 +113,7 @@ class Candidates:
         scores = np.where(
             self.log_q > -np.inf, score(self.mean, self.variance, self.log_q, self.elbo), -np.inf
         )
-        if scores.max() == -np.inf and score is missing:
+        if scores.max() == -np.inf and score is not promise:
             return self.best(process, mixture, rng, promise)
         place = int(np.argmax(scores))
         point, highest = self.points[place], float(scores[place])
@@ -166,13 +165,7 @@ class Candidates:
 
 
 def promise(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
-    """a (m,) from the surrogate's mean and variance, log q, and the mixture's ELBO."""
-    seen = np.maximum(log_q, 0.5 * (log_q + mean - elbo))
-    return np.asarray(np.log(variance) + mean + seen)
-
-
-def promise_without_tails(mean: Array, variance: Array, log_q: Array, elbo: float) -> Array:
-    """The same with q alone."""
+    """a (m,) from the surrogate's mean and variance, and log q."""
     return np.asarray(np.log(variance) + mean + log_q)
 
 
@@ -189,8 +182,7 @@ def most_promising(
     rng: np.random.Generator,
 ) -> Array:
     """The point (D,) with the highest a."""
-    score = promise if candidates.policy.tails else promise_without_tails
-    return candidates.best(process, mixture, rng, score)
+    return candidates.best(process, mixture, rng, promise)
 
 
 def exploratory(

@@ -1,4 +1,4 @@
-"""Moves of a state into another space: whitened, along common axes, or the parameters' own.
+"""Moves of a state into another space: whitened, or along the parameters' own axes.
 
 All spaces have the same volume, so their processes explain the same values and their likelihoods
 compare. A kernel has one length along each axis and a component one scale, so both need the right
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vbstack.engines.native import common_axes, iteration, space
+from vbstack.engines.native import iteration, space
 from vbstack.engines.native.best_gaussian import best_gaussian
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.mixture_fit import Fitted
@@ -20,17 +20,15 @@ from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
-from vbstack.gaussian_process.quadrature import expected_curvatures
 from vbstack.runs.transform import Transform
 
 _SURE = 0.1  # sd in nats of an ELBO that may decide
 _DEPTH = 2.0  # nats per dimension below the best value, where mass may be
-_LIKELIHOOD_LOSS = 8.0  # nats by which the evaluations may be less likely with common axes
 
 
 def improved(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
     """The state in a better space, if one is found; else as it was."""
-    for move in (straightened, whitened, turned):
+    for move in (straightened, whitened):
         after = move(state, recorder, rng, policy)
         if after is not state:
             return after
@@ -53,7 +51,7 @@ def straightened(
     mean, covariance = state.fitted.mixture.moments()
     map_ = space.along(state.map_, np.eye(d), covariance)
     one = space.as_component(mean, covariance, state.map_, map_)
-    data = training_data(recorder, map_, policy)
+    data = training_data(recorder, map_)
     nearly_gaussian = hyperparameter_fit.gaussian_guess(data, one.means[0], one.sds[0])
     process = hyperparameter_fit.fit(data, [_moved_guess(state, map_), nearly_gaussian], 50)
     estimates = state.process.estimates()
@@ -62,7 +60,7 @@ def straightened(
     if process.predictive_log_density(high) < before + policy.likelihood_gain:
         return state
     mixture = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
-    fitted = iteration.fit_mixture(process, mixture, rng, policy)
+    fitted = iteration.fit_mixture(process, mixture, rng)
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
     return _entered(state, map_, process, fitted, policy) if better else state
 
@@ -83,44 +81,14 @@ def whitened(state: State, recorder: Recorder, rng: np.random.Generator, policy:
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = iteration.fit_mixture(
-        process, space.mixture_in_space(state.fitted.mixture, state.map_, map_), rng, policy
+        process, space.mixture_in_space(state.fitted.mixture, state.map_, map_), rng
     )
     one = iteration.fit_mixture(
-        process, space.as_component(mean, covariance, state.map_, map_), rng, policy
+        process, space.as_component(mean, covariance, state.map_, map_), rng
     )
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
     better = one if known and one.elbo > fitted.elbo else fitted
     return _entered(state, map_, process, better, policy)
-
-
-def turned(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
-    """The state in a space with common axes, if the mixture is worth more there; else as it was.
-
-    Crossed or bent ridges have no covariance that whitening could use, but along their axes a
-    component may be long. Where the target has no curvature, the mixture's covariance counts.
-    """
-    mixture, covariance = state.fitted.mixture, state.fitted.mixture.moments()[1]
-    if mixture.size == 1:
-        return state
-    found = common_axes.no_wider(
-        expected_curvatures(state.process, mixture.means, mixture.sds), covariance
-    )
-    to_box = np.linalg.inv(state.map_.rotation * state.map_.scale)
-    rotation = common_axes.common_axes(to_box.T @ found @ to_box, mixture.weights)
-    map_ = space.along(state.map_, rotation, covariance)
-    back = space.step_between(map_, state.map_)
-    gain = common_axes.lost(found, mixture.weights) - common_axes.lost(
-        back.T @ found @ back, mixture.weights
-    )
-    if gain < policy.common_axes:
-        return state
-    process = _process_in(map_, state, recorder, policy)
-    fitted = iteration.fit_mixture(
-        process, space.mixture_in_space(mixture, state.map_, map_), rng, policy
-    )
-    likely = process.log_likelihood > state.process.log_likelihood - _LIKELIHOOD_LOSS
-    better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
-    return _entered(state, map_, process, fitted, policy) if likely and better else state
 
 
 def _entered(
@@ -136,9 +104,7 @@ def _entered(
 
 def _process_in(map_: Transform, state: State, recorder: Recorder, policy: Policy) -> DenseProcess:
     """The surrogate in another space, fitted from where it was."""
-    return hyperparameter_fit.fit(
-        training_data(recorder, map_, policy), [_moved_guess(state, map_)], 50
-    )
+    return hyperparameter_fit.fit(training_data(recorder, map_), [_moved_guess(state, map_)], 50)
 
 
 def _moved_guess(state: State, map_: Transform) -> Hyperparameters:

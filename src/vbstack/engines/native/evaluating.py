@@ -117,7 +117,7 @@ def more(
         if left > 1:
             top = max(seen, float(process.data.values.max()))
             value, sd = (
-                float(compressed(np.array(seen), top, point.size, policy)),
+                float(compressed(np.array(seen), top, point.size)),
                 evaluation.sd or 0.0,
             )
             candidates = candidates.including(process, point, value, sd)

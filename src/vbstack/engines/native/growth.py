@@ -1,4 +1,4 @@
-"""A mixture with other components: more of them, fewer, one, or those of several mixtures."""
+"""A mixture with other components: more of them, fewer, or those of two mixtures."""
 
 from __future__ import annotations
 
@@ -71,7 +71,6 @@ def extended(
     process: DenseProcess,
     fitted: Fitted,
     count: int,
-    penalty: float,
     policy: Policy,
     rng: np.random.Generator,
 ) -> DiagonalMixture:
@@ -81,7 +80,7 @@ def extended(
     """
     mixture, inputs = fitted.mixture, process.data.inputs
     new = _NewComponents.of(mixture, inputs.min(axis=0), inputs.max(axis=0), rng)
-    target = new.share_of_target(process, fitted.elbo, penalty)
+    target = new.share_of_target(process, fitted.elbo, policy.penalty)
     log_q = mixture.log_density(new.x)
     chosen, weights = [], list(mixture.weights)
     for _ in range(count):
@@ -100,22 +99,12 @@ def extended(
     )
 
 
-def as_one(mixture: DiagonalMixture) -> DiagonalMixture:
-    """One component with the mixture's mean and standard deviations."""
-    mean, covariance = mixture.moments()
-    return DiagonalMixture(np.ones(1), mean[None], np.sqrt(np.diag(covariance))[None])
-
-
-def union(best: DiagonalMixture, others: list[DiagonalMixture], share: float) -> DiagonalMixture:
-    """All components; those of the others hold `share` of the weight together."""
-    if not others:
-        return best
-    weights = [best.weights * (1 - share)]
-    weights += [other.weights * (share / len(others)) for other in others]
+def union(one: DiagonalMixture, other: DiagonalMixture, share: float) -> DiagonalMixture:
+    """All components; those of the other hold `share` of the weight together."""
     return DiagonalMixture(
-        np.concatenate(weights),
-        np.concatenate([part.means for part in (best, *others)]),
-        np.concatenate([part.sds for part in (best, *others)]),
+        np.concatenate([one.weights * (1 - share), other.weights * share]),
+        np.concatenate([one.means, other.means]),
+        np.concatenate([one.sds, other.sds]),
     )
 
 

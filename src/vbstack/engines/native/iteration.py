@@ -19,6 +19,7 @@ from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
 ROUNDS = 5  # short fits of the mixture per iteration
+_NEGLIGIBLE = 1e-4  # weight of a component that only keeps others from being split
 LAST_DRAWS = 256  # per component, for the ELBO that a run reports
 
 
@@ -36,9 +37,9 @@ def first_state(
     recorder: Evaluator, map_: Transform, rng: np.random.Generator, policy: Policy
 ) -> State:
     """The state after the first evaluations."""
-    data = training_data(recorder, map_, policy)
+    data = training_data(recorder, map_)
     process = hyperparameter_fit.fit(data, _first_guesses(data, policy), 50)
-    return State(map_, process, fit_mixture(process, _at_the_top(process), rng, policy))
+    return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
 
 
 def _first_guesses(data: TrainingData, policy: Policy) -> list[Hyperparameters]:
@@ -48,7 +49,7 @@ def _first_guesses(data: TrainingData, policy: Policy) -> list[Hyperparameters]:
     them, and lead the run there; so there is a bowl as well.
     """
     guesses = [hyperparameter_fit.first_guess(data)]
-    return [*guesses, hyperparameter_fit.bowl_guess(data)] if policy.bowl else guesses
+    return [*guesses, hyperparameter_fit.bowl_guess(data)] if policy.wary else guesses
 
 
 def _at_the_top(process: DenseProcess) -> DiagonalMixture:
@@ -62,12 +63,11 @@ def fit_mixture(
     process: DenseProcess,
     start: DiagonalMixture,
     rng: np.random.Generator,
-    policy: Policy,
     penalty: float = 0.0,
 ) -> Fitted:
     """A short fit from `start`, without dead components."""
     mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
-    mixture = growth.without(mixture, mixture.weights < policy.negligible)
+    mixture = growth.without(mixture, mixture.weights < _NEGLIGIBLE)
     return mixture_fit.evaluated(process, mixture, rng)
 
 
@@ -80,21 +80,19 @@ def refitted(
     number: int,
 ) -> State:
     """Surrogate and mixture after new evaluations, from where they were."""
-    data = training_data(recorder, state.map_, policy)
+    data = training_data(recorder, state.map_)
     starts = [state.process.hyperparameters]
     if warming:
         starts += _first_guesses(data, policy)
-    elif policy.fresh_guess and number % policy.fresh_guess == 0:
-        starts.append(hyperparameter_fit.first_guess(data))
     if policy.gaussian_guess and not warming and number % 5 in (0, 3):
         mean, covariance = state.fitted.mixture.moments()
         starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
     process = hyperparameter_fit.fit(data, starts, 30)
-    penalty = policy.warm_up_penalty if warming else 0.0
-    fitted = fit_mixture(process, state.fitted.mixture, rng, policy, penalty)
+    penalty = policy.penalty if warming and policy.wary else 0.0
+    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
     lost = fitted.elbo < data.values.max() - policy.restart * process.dimension
     if lost or (warming and policy.restart < np.inf):
-        again = fit_mixture(process, _at_the_top(process), rng, policy, penalty)
+        again = fit_mixture(process, _at_the_top(process), rng, penalty)
         fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
     if not warming and state.reliable is not None:
         fitted = _reliable(process, fitted, state, state.reliable, policy, rng)
@@ -120,7 +118,7 @@ def _reliable(
     """
     if fitted.elbo_sd < policy.reliable and state.fitted.elbo_sd <= policy.reliable:
         return fitted
-    again = fit_mixture(process, reliable, rng, policy, policy.refit_penalty)
+    again = fit_mixture(process, reliable, rng, policy.penalty)
     if again.elbo_sd < policy.reliable and (
         fitted.elbo_sd > policy.reliable or again.elbo > fitted.elbo
     ):
@@ -136,9 +134,9 @@ def _grown(
     if size <= fitted.mixture.size:
         return fitted
     new = (size - fitted.mixture.size + 1) // 2
-    mixture = growth.extended(process, fitted, new, policy.refit_penalty, policy, rng)
+    mixture = growth.extended(process, fitted, new, policy, rng)
     mixture = growth.split(mixture, size, rng)
-    more = fit_mixture(process, mixture, rng, policy)
+    more = fit_mixture(process, mixture, rng)
     return more if more.elbo > fitted.elbo + policy.growth_gain else fitted
 
 

@@ -95,7 +95,7 @@ def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
     mean, variance = state.process.predict(u)
     seen = value + float(state.map_.log_jacobian(u)[0])
     top = max(seen, float(state.process.data.values.max()))
-    seen, shaped = (float(compressed(np.array(v), top, x.size, policy)) for v in (seen, mean[0]))
+    seen, shaped = (float(compressed(np.array(v), top, x.size)) for v in (seen, mean[0]))
     miss = seen - max(float(mean[0]), shaped)  # a prediction far down is not shaped yet
     return bool(miss > max(policy.surprise, policy.surprise_sds * float(np.sqrt(variance[0]))))
 
@@ -130,7 +130,7 @@ def _joined(
     No mixture before counts as reliable: a refit from it would give up what was found.
     """
     there = space.mixture_in_space(climber.fitted.mixture, climber.map_, state.map_)
-    both = growth.union(state.fitted.mixture, [there], policy.climb_share)
-    after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_, policy))
-    fitted = iteration.fit_mixture(after.process, both, rng, policy)
+    both = growth.union(state.fitted.mixture, there, policy.climb_share)
+    after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_))
+    fitted = iteration.fit_mixture(after.process, both, rng)
     return replace(after, fitted=fitted, reliable=None)

@@ -138,7 +138,7 @@ def _explore(
         region = _region(state, policy) if warming else None
         ways = _ways(problem, recent, count, policy)
         evaluating.more(state, recorder, rng, policy, ways, region)
-        best.append(float(training_data(recorder, state.map_, policy).values.max()))
+        best.append(float(training_data(recorder, state.map_).values.max()))
         window = policy.warm_up_window
         if warming and len(best) > window and best[-1] - best[-1 - window] < policy.warm_up_gain:
             warming = False
@@ -155,7 +155,7 @@ def _explore(
             quiet += found_nothing
             ended = found_nothing == wanted or not looks.affordable(recorder, policy)
             if other is None and ended:
-                data = training_data(recorder, state.map_, policy)
+                data = training_data(recorder, state.map_)
                 state = iteration.with_surrogate_conditioned(state, data, rng)
                 return Explored(state, True, quiet)
             state, looked = other or state, len(history) if other is not None else looked
@@ -192,10 +192,10 @@ def _validated(
         made = [recorder(x) for x in state.map_.inverse(points)]
         found = np.array([evaluation.value for evaluation in made])
         found += state.map_.log_jacobian(points)
-        data = training_data(recorder, state.map_, policy)
+        data = training_data(recorder, state.map_)
         inside = np.isfinite(found)
         top, dimension = float(data.values.max()), mixture.dimension
-        misses = np.abs(compressed(found[inside], top, dimension, policy) - mean[inside])
+        misses = np.abs(compressed(found[inside], top, dimension) - mean[inside])
         noise = np.array([evaluation.sd or 0.0 for evaluation in made])[inside]
         if not (misses > 0.5 + 3 * np.sqrt(variance[inside] + noise**2)).any():
             return iteration.with_surrogate_conditioned(state, data, rng), True

@@ -42,8 +42,9 @@ class Policy:
     # Warm-up ends when the best value gained less than a nat in three iterations.
     warm_up_gain: float = 1.0
     warm_up_window: int = 3
-    warm_up_penalty: float = 0.0
-    bowl: bool = False
+    # In many dimensions the surrogate's guesses far from the first evaluations are wild: its fits
+    # also begin with a round bowl, and the mixture's have the penalty.
+    wary: bool = False
 
     # Looks at far points for other modes, in every calm iteration.
     looks: int = 0
@@ -61,30 +62,19 @@ class Policy:
     # each calm one. Up to four dimensions they are exploratory, in more draws of the mixture.
     first_tests: int = 1
     calm_tests: int = 2
-    tails: bool = True  # √(q e^(f̄ − ELBO)) in place of q where it is larger
     candidates: int = 512
     local_search: int = 3  # rounds of perturbations around the best candidate
 
     # The surrogate.
-    compression: float = (
-        20.0  # nats per dimension below the best, beyond which depth is logarithmic
-    )
-    shaping: float = 10.0  # nats per dimension below the best, beyond which values get noise
-    shaping_sd: float = 0.05  # of that noise, per nat
-    fresh_guess: int = 5  # iterations between two fits from the priors' centres as well
-    gaussian_guess: bool = (
-        True  # fits from the mixture's Gaussian as well, twice in five iterations
-    )
+    gaussian_guess: bool = True  # twice in five iterations: fits from the mixture's Gaussian too
 
     # The mixture while exploring.
     restart: float = 5.0  # nats per dimension below the best value: start again at the best points
     reliable: float = 1.0  # sd of an ELBO that is more data than guess
-    refit_penalty: float = 1.0  # β of fits that replace an unreliable one
     growth_limit: float = 2 / 3  # components for each evaluation
     growth_gain: float = 0.005  # nats that more components must bring
     most_components: int = 50
     lacking: float = 5e-4  # share of the mass, by a component that is worth adding
-    negligible: float = 1e-4  # weight of a component that only keeps others from being split
 
     # The space.
     whitenings: int = 10  # and other changes of the space, at most
@@ -92,15 +82,12 @@ class Policy:
     likelihood_gain: float = 2.0  # nats that a whitened space must gain
     best_gaussian: bool = True  # whitening by the best Gaussian where it is worth more
     own_axes: bool = False
-    common_axes: float = 0.1  # nats that common axes must promise
 
     # The final fit, and its validation.
     final_components: int = 50
     penalty: float = 1.0  # β
     largest_variance: float = 0.05  # components whose J is larger are left out
     final_growth: int = 10  # components that may be added where mass is lacking
-    runners_up: float = 0.1  # total weight of the other fits, for the stack to choose from
-    final_single: bool = True  # one component is tried as well
     finer: int = 1  # times as many points for the entropy
     validations: int = 4
     misfit: float = 12.0  # by which J is enlarged: no log density is a draw of the prior
@@ -125,8 +112,7 @@ class Policy:
             "looks": 0 if noisy else 1 if many else 2,
             "least_looks": 0 if noisy else 12 if dimension > 2 else 8,
             "first_tests": 0 if many else 1,
-            "warm_up_penalty": 1.0 if many else 0.0,
-            "bowl": many,
+            "wary": many,
             "own_axes": many,
             "finer": 8 if many else 1,
             "largest_variance": 1.0 if noisy else 0.05,

@@ -11,14 +11,17 @@ from dataclasses import replace
 import numpy as np
 
 from vbstack.arrays import Array
-from vbstack.engines.native.policy import Policy
 from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process.dense import JITTER
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
+# Nats per dimension below the best, beyond which depth counts logarithmically: all mass is far
+# above, also of a Student t in ten dimensions, and the kernel need not follow the rest.
+DEPTH = 20.0
 
-def training_data(recorder: Evaluator, map_: Transform, policy: Policy) -> TrainingData:
+
+def training_data(recorder: Evaluator, map_: Transform) -> TrainingData:
     """All evaluations so far, seen from the space of this map.
 
     A point on a hard bound has no place there, and is left out.
@@ -26,22 +29,20 @@ def training_data(recorder: Evaluator, map_: Transform, policy: Policy) -> Train
     made = recorder.evaluations()
     seen = made.seen_from(map_)
     outside = made.x[made.outside & map_.inside(made.x)]
-    data = shaped(seen.x, seen.values, policy, seen.sds)
+    data = shaped(seen.x, seen.values, seen.sds)
     return replace(data, outside=map_.forward(outside)) if len(outside) else data
 
 
-def shaped(inputs: Array, values: Array, policy: Policy, sds: Array | None = None) -> TrainingData:
-    """Points far below the best get noise of their own, so that they do not bend the rest."""
-    known = np.zeros(len(values)) if sds is None else sds
-    values = compressed(values, float(values.max()), inputs.shape[1], policy)
-    depth = values.max() - values - policy.shaping * inputs.shape[1] - 2 * known
-    noise = JITTER + np.square(policy.shaping_sd * np.maximum(0, depth)) + known**2
+def shaped(inputs: Array, values: Array, sds: Array | None = None) -> TrainingData:
+    """Points and their values, low ones compressed; `sds` are those of noisy values."""
+    noise = np.full(len(values), JITTER) if sds is None else JITTER + sds**2
+    values = compressed(values, float(values.max()), inputs.shape[1])
     return TrainingData(inputs, values, noise, sds)
 
 
-def compressed(values: Array, top: float, dimension: int, policy: Policy) -> Array:
+def compressed(values: Array, top: float, dimension: int) -> Array:
     """Values whose depth below `top` beyond c = 20 D nats is logarithmic: c (1 + log depth/c)."""
-    limit = policy.compression * dimension
+    limit = DEPTH * dimension
     depth = top - values
     return np.asarray(
         top - np.where(depth > limit, limit * (1 + np.log(np.maximum(depth, limit) / limit)), depth)
