@@ -59,7 +59,7 @@ COMMANDS = (
             "noisy runs that differ in where they evaluate: what they overrate", "6 min"),
     Command("enough-runs", "ablations.enough_runs",
             "whether diagnostics know when the runs are enough", "5 min"),
-    Command("ablation", "ablations.engine",
+    Command("ablation", "coverage.ablation",
             "what each heuristic of the native engine is worth", "1 hour"),
     Command("coverage", "coverage.command",
             "whether ten runs find all the mass of posteriors with several modes", "hours"),

@@ -43,6 +43,6 @@ def ridge() -> DenseProcess:
     """A process that knows a straight ridge from −2 to 2, and nothing beyond −3 and 3."""
     along, across = np.meshgrid(np.linspace(-2.5, 2.5, 11), np.linspace(-0.6, 0.6, 5))
     x = np.column_stack([along.ravel(), across.ravel()])
-    values = -0.5 * (x[:, 0] / 1.2) ** 8 - 0.5 * (x[:, 1] / 0.2) ** 2
+    values = -0.5 * (x[:, 0] / 1.2) ** 4 - 0.5 * (x[:, 1] / 0.2) ** 2
     data = shaped(x, values)
     return hyperparameter_fit.fit(data, [hyperparameter_fit.first_guess(data)], 50)

@@ -9,7 +9,7 @@ import pytest
 from tests.small_problems import gaussian, gaussian_problem, native_run
 from tests.synthetic import gaussian_entropy, make_run
 from vbstack import Screen, StackedPosterior, load_runs, stack
-from vbstack.analysis.diagnosis import diagnostics, enough_runs
+from vbstack.analysis.diagnosis import diagnostics
 
 SDS = np.array([1.0, 0.7])
 
@@ -172,20 +172,6 @@ def test_the_same_seed_gives_the_same_diagnostics():
     first, second = diagnostics(posterior, seed=3), diagnostics(posterior, seed=3)
     assert first.runs == second.runs
     np.testing.assert_array_equal(first.learning_curve.raw, second.learning_curve.raw)
-
-
-@pytest.mark.parametrize(
-    ("gains", "by_one", "noise_sd", "enough"),
-    [
-        ([0.01] * 8, 0.0, 0.0, True),
-        ([0.01] * 7, 0.0, 0.0, False),  # too few
-        ([0.0] * 9 + [0.03], 0.0, 0.0, False),  # one run matters
-        ([0.0] * 9 + [0.03], 0.0, 0.05, True),  # not beyond the noise of the ELBO
-        ([0.0] * 10, 0.1, 0.0, False),  # mass that only one run found
-    ],
-)
-def test_the_rule(gains, by_one, noise_sd, enough):
-    assert enough_runs(np.array(gains), by_one, noise_sd=noise_sd)[0] is enough
 
 
 def test_a_pooled_stack_is_judged_by_the_values_that_chose_its_weights(tmp_path):

@@ -1,4 +1,4 @@
-"""When the space is turned or straightened, and when it is left."""
+"""When the space is straightened, and when it is left."""
 
 from dataclasses import replace
 
@@ -8,33 +8,11 @@ import pytest
 from vbstack import Problem
 from vbstack.engines.native import change_of_space, iteration, space
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
+from vbstack.engines.native.policy import Policy
 from vbstack.engines.recorder import Recorder
 from vbstack.runs.journal import Journal
 
-
-def test_crossed_bars_are_turned_along_the_axes():
-    """There one component may be as long as a bar."""
-    slanted = [np.linalg.inv([[1.0, c], [c, 1.0]]) for c in (0.97, -0.97)]
-
-    def log_density(x):
-        return float(np.logaddexp(*(-0.5 * x @ precision @ x for precision in slanted)))
-
-    problem = Problem(
-        log_density=log_density, plausible_lower_bounds=[-3, -3], plausible_upper_bounds=[3, 3]
-    )
-    rng = np.random.default_rng(8)
-    recorder = Recorder(problem, 0, Journal())
-    for point in np.stack(np.meshgrid(*2 * [np.linspace(-3, 3, 13)]), -1).reshape(-1, 2):
-        recorder(point)
-    state = iteration.first_state(recorder, space.unit_box(problem), rng)
-    for number in (0, 2):
-        state = iteration.refitted(state, recorder, rng, False, number)
-    turned = change_of_space.turned(state, recorder, rng)
-    rotation = turned.map_.rotation
-    assert np.degrees(np.arctan2(rotation[1, 0], rotation[0, 0])) % 90 == pytest.approx(45, abs=5)
-    assert turned.fitted.elbo > state.fitted.elbo
-    assert turned.map_.log_volume == pytest.approx(state.map_.log_volume)
-    assert change_of_space.turned(turned, recorder, rng) is turned
+POLICY = Policy.of({}, 5)
 
 
 def _turned_away(log_density, draws, rng):
@@ -51,9 +29,9 @@ def _turned_away(log_density, draws, rng):
     box = space.unit_box(problem)
     rotation = np.linalg.eigh(np.cov(draws.T))[1]
     map_ = space.along(box, rotation, np.cov(box.forward(draws).T))
-    state = iteration.first_state(recorder, map_, rng)
+    state = iteration.first_state(recorder, map_, rng, POLICY)
     for number in (0, 1, 2):
-        state = iteration.refitted(state, recorder, rng, False, number)
+        state = iteration.refitted(state, recorder, rng, POLICY, False, number)
     return state, recorder
 
 
@@ -68,25 +46,25 @@ def test_a_bend_by_one_parameter_is_seen_along_the_parameters_own_axes():
     draws = 1.2 * rng.standard_normal((70, 5))
     draws[:, 1] += 0.6 * draws[:, 0] ** 2
     state, recorder = _turned_away(log_density, draws, rng)
-    straight = change_of_space.straightened(state, recorder, rng)
+    straight = change_of_space.straightened(state, recorder, rng, POLICY)
     np.testing.assert_array_equal(straight.map_.rotation, np.eye(5))
     assert straight.map_.log_volume == pytest.approx(state.map_.log_volume)
     assert straight.fitted.elbo > state.fitted.elbo
-    assert change_of_space.straightened(straight, recorder, rng) is straight
+    assert change_of_space.straightened(straight, recorder, rng, POLICY) is straight
 
 
-def test_own_axes_are_left_where_the_mixture_is_worth_less(monkeypatch):
+def test_own_axes_are_left_where_the_mixture_is_worth_less():
     """However well the surrogate predicts there."""
     rng = np.random.default_rng(11)
     draws = 1.2 * rng.standard_normal((70, 5))
     state, recorder = _turned_away(lambda x: -0.5 * float(x @ x), draws, rng)
     proud = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo + 1))
-    monkeypatch.setattr(change_of_space, "_LIKELIHOOD_GAIN", -np.inf)
-    assert change_of_space.straightened(proud, recorder, rng) is proud
+    anyway = replace(POLICY, likelihood_gain=-np.inf)
+    assert change_of_space.straightened(proud, recorder, rng, anyway) is proud
     modest = replace(state, fitted=replace(state.fitted, elbo=state.fitted.elbo - 1))
-    assert change_of_space.straightened(modest, recorder, rng) is not modest
+    assert change_of_space.straightened(modest, recorder, rng, anyway) is not modest
     lost = replace(modest, fitted=replace(modest.fitted, elbo_sd=2.0))
-    assert change_of_space.straightened(lost, recorder, rng) is lost
+    assert change_of_space.straightened(lost, recorder, rng, anyway) is lost
 
 
 def test_an_unreliable_fit_in_another_space_is_not_the_last_reliable_mixture():
@@ -97,9 +75,11 @@ def test_an_unreliable_fit_in_another_space_is_not_the_last_reliable_mixture():
     other = replace(
         state.fitted, mixture=DiagonalMixture(there.weights, there.means + 1, there.sds)
     )
-    sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5))
+    sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5), POLICY)
     assert sure.reliable is other.mixture
-    guess = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=5.0))
+    guess = change_of_space._entered(
+        state, map_, state.process, replace(other, elbo_sd=5.0), POLICY
+    )
     assert guess.reliable is not None
     np.testing.assert_array_equal(guess.reliable.means, there.means)
 
@@ -110,4 +90,4 @@ def test_correlated_parameters_keep_the_axes_of_their_covariance():
     precision = np.linalg.inv(covariance)
     draws = 1.2 * rng.multivariate_normal(np.zeros(5), covariance, 70)
     state, recorder = _turned_away(lambda x: -0.5 * float(x @ precision @ x), draws, rng)
-    assert change_of_space.straightened(state, recorder, rng) is state
+    assert change_of_space.straightened(state, recorder, rng, POLICY) is state

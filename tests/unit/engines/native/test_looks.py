@@ -10,6 +10,7 @@ from vbstack.engines.native.policy import Policy
 from vbstack.engines.recorder import Recorder
 from vbstack.runs.journal import Journal
 
+POLICY = Policy.of({}, 2)
 SD, CENTRES = 0.4, np.array([[-2.0, -2.0], [2.0, 2.0]])
 
 
@@ -35,7 +36,7 @@ def calm_run(log_density):
     problem = problem_of(log_density)
     recorder = Recorder(problem, 3, Journal())
     settings = Policy.of({"looks": False, "reach": 0.15}, 2)
-    state, settled = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
+    state, settled, _ = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
     assert settled
     return recorder, state
 
@@ -48,18 +49,21 @@ def calm():
 def test_a_value_surprises_when_another_mode_is_nearer(calm):
     _, state = calm
     for x in ([3.0, 1.0], [1.5, 3.5], [2.0, 2.0]):
-        assert looks._surprises(state, np.array(x), two_modes(np.array(x)))
+        assert looks._surprises(state, np.array(x), two_modes(np.array(x)), POLICY)
     for x in ([-3.5, -1.0], [-1.0, -3.0], [-2.0, -2.5]):
-        assert not looks._surprises(state, np.array(x), two_modes(np.array(x)))
-    assert not looks._surprises(state, np.array([3.0, 1.0]), -1e4)  # far below is no surprise
+        assert not looks._surprises(state, np.array(x), two_modes(np.array(x)), POLICY)
+    assert not looks._surprises(
+        state, np.array([3.0, 1.0]), -1e4, POLICY
+    )  # far below is no surprise
 
 
 def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatch):
     recorder, state = calm
     monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.2, 0.8]))
     before = len(recorder)
-    found = looks.elsewhere(state, recorder, np.random.default_rng(0), Policy.of({}, 2))
+    found, quiet = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 2)
     assert found is not None
+    assert quiet == 0
     assert found.reliable is None
     points = recorder.evaluations().x[before:]
     assert np.square(points - CENTRES[1]).sum(axis=1).min() < (1.5 * SD) ** 2
@@ -71,10 +75,9 @@ def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatc
 def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
     recorder, state = calm_run(one_mode)
     before = len(recorder)
-    for seed in range(5):
-        rng = np.random.default_rng(seed)
-        assert looks.elsewhere(state, recorder, rng, Policy.of({}, 2)) is None
-    assert len(recorder) == before + 5 * looks.per_iteration(2)
+    found = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 10)
+    assert found == (None, 10)
+    assert len(recorder) == before + 10
 
 
 @pytest.mark.parametrize("left", [0, 3, 7, 9])
@@ -83,7 +86,7 @@ def test_a_climb_never_exceeds_the_budget(monkeypatch, left):
     monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.4, 0.6]))
     limit = len(recorder) + left
     settings = Policy.of({"max_fun_evals": limit}, 2)
-    looks.elsewhere(state, recorder, np.random.default_rng(0), settings)
+    looks.elsewhere(state, recorder, np.random.default_rng(0), settings, 2)
     if left < 7:  # the shortest climb: the far point, three around it, three of the first step
         assert len(recorder) == limit - left
     else:

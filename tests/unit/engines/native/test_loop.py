@@ -147,7 +147,7 @@ def test_without_whitenings_the_space_is_never_changed(monkeypatch):
     def refuse(*_):
         pytest.fail("a change of space was tried")
 
-    for name in ("improved", "straightened", "whitened", "turned"):
+    for name in ("improved", "straightened", "whitened"):
         monkeypatch.setattr(change_of_space, name, refuse)
     kept = native_run(problem, np.zeros(5), 1, {**options, "whitenings": 0}).transform
     np.testing.assert_array_equal(kept.rotation, np.eye(5))

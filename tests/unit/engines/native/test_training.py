@@ -20,24 +20,19 @@ def test_low_values_are_compressed_and_keep_their_order():
     assert found[4] > -500
 
 
-def test_low_values_have_noise_of_their_own():
-    """In two dimensions from twenty nats below the best on, a twentieth of the rest as its sd."""
+def test_low_values_are_compressed_below_the_best_and_exact_values_have_no_noise():
     inputs, values = np.zeros((5, 2)), np.array([3.0, 0.0, -16.9, -27.0, -1e6])
     data = shaped(inputs, values)
     assert data.sds is None
     np.testing.assert_array_equal(data.values, compressed(values, 3.0, 2))
-    below = 3.0 - data.values[3:] - 20.0
-    np.testing.assert_allclose(data.noise_variance[:3], JITTER)
-    np.testing.assert_allclose(data.noise_variance[3:], JITTER + (0.05 * below) ** 2)
+    np.testing.assert_allclose(data.noise_variance, JITTER)
 
 
-def test_noisy_values_keep_their_noise_and_count_as_low_only_beyond_it():
+def test_noisy_values_keep_their_noise():
     inputs, values, sds = np.zeros((3, 2)), np.array([0.0, -22.0, -22.0]), np.array([1, 2, 0.5])
     data = shaped(inputs, values, sds)
     np.testing.assert_array_equal(data.sds, sds)
-    np.testing.assert_allclose(
-        data.noise_variance, JITTER + sds**2 + np.array([0.0, 0.0, 0.05 * (2.0 - 1.0)]) ** 2
-    )
+    np.testing.assert_allclose(data.noise_variance, JITTER + sds**2)
 
 
 def test_training_data_are_the_evaluations_in_the_space_of_the_map(mixture):

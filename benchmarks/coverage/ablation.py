@@ -41,30 +41,23 @@ SWITCHES: dict[str, dict[str, Any]] = {
     WHOLE: {},
     "reach of one's own": {"reach": np.inf},
     "looks": {"looks": 0},
+    "looks before settling": {"least_looks": 0},
     "tests of the mixture": {"first_tests": 0, "calm_tests": 0},
-    "tails in the acquisition": {"tails": False},
     "local search": {"local_search": 0},
     "most candidates": {"candidates": 128},
-    "bowl": {"bowl": False},
-    "penalty in warm-up": {"warm_up_penalty": 0.0},
-    "compression": {"compression": 1e300},
-    "noise shaping": {"shaping_sd": 0.0},
-    "fresh guess": {"fresh_guess": 0},
+    "wary warm-up": {"wary": False},
     "Gaussian guess": {"gaussian_guess": False},
     "restart": {"restart": np.inf},
     "refit of unreliable fits": {"reliable": np.inf},
     "growth while exploring": {"growth_limit": 0.0},
     "components where mass is lacking": {"lacking": 2.0},
-    "dead components dropped": {"negligible": 0.0},
     "changes of space": {"whitenings": 0},
     "best Gaussian": {"best_gaussian": False},
     "own axes": {"own_axes": False},
     "final components": {"final_components": 1},
-    "final penalty": {"penalty": 0.0},
+    "penalty for uncertainty": {"penalty": 0.0},
     "unknown components left out": {"largest_variance": np.inf},
     "final growth": {"final_growth": 0},
-    "runners-up": {"runners_up": 0.0},
-    "single component": {"final_single": False},
     "finer final fit": {"finer": 1},
     "validation": {"validations": 0},
     "iterations by dimension": {"fun_evals_per_iter": 5, "settled_iterations": 4},
@@ -193,13 +186,16 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join([*lines, ""])
 
 
-def missing(rows: list[dict[str, Any]], plans: int, chosen: list[str]) -> Iterator[tuple[str, ...]]:
+def missing(
+    rows: list[dict[str, Any]], plans: int, chosen: list[str]
+) -> Iterator[tuple[str, str, int]]:
+    """Target, switch and plan of every row that is not there yet."""
     there = {(r["target"], r["switch"], r["plan"]) for r in rows}
     for plan in range(plans):
         for switch in chosen:
             for name in targets():
                 if (name, switch, plan) not in there:
-                    yield name, switch, plan  # type: ignore[misc]
+                    yield name, switch, plan
 
 
 def main(argv: list[str]) -> None:
