@@ -63,6 +63,8 @@ COMMANDS = (
             "what each heuristic of the native engine is worth", "1 hour"),
     Command("coverage", "coverage.command",
             "whether ten runs find all the mass of posteriors with several modes", "hours"),
+    Command("engine-figure", "coverage.run_figure",
+            "one run of the native engine over time, as a figure of the docs", "seconds"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),
     Command("gaussian-integrals", "ablations.gaussian_integrals",

@@ -11,12 +11,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from benchmarks.coverage.ablation import MEASURES, WHOLE, change_text, compared
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from benchmarks.races.race_engines import NOISY
 
-PAGES = ("README.md", "docs/engine.md", "docs/pooling.md")
+PAGES = ("README.md", "docs/engine-results.md", "docs/engine-ablation.md", "docs/pooling.md")
 MARK = re.compile(r"(<!-- python -m benchmarks doc-tables: (\w+) -->\n)((?:\|.*\n)*)")
 
 NAMES = {
@@ -89,7 +90,7 @@ def engines(noisy: bool = False) -> list[str]:
         for place, (engine, r) in enumerate(found.items()):
             lines.append(
                 [
-                    *("" if place else _name(problem), engine),
+                    *("" if place else _name(problem), engine + r.get("of", "")),
                     f"{r['passing']} of {r['runs']}",
                     *(f"{r['seconds']:.1f}", f"{r['evaluations']:.0f}"),
                     *(f"{r['elbo_bias']:+.2f}" for _ in range(noisy)),
@@ -114,6 +115,17 @@ def noisy_bias() -> list[str]:
         lines.append([way])
         for r in rows:
             lines[-1] += [f"{r['bias'][1]:+.2f} ({r['bias'][2]:.2f})", f"{r['true_elbo']:.2f}"]
+    return _table(lines)
+
+
+def ablation_before() -> list[str]:
+    """What the engine loses without each of the heuristics that it once had."""
+    rows = _results("ablation_before")
+    lines = [["without", *(name for name in MEASURES if name != "modes of a run")]]
+    for switch in dict.fromkeys(row["switch"] for row in rows):
+        if switch != WHOLE:
+            cells = (change_text(name, compared(rows, switch, name)) for name in lines[0][1:])
+            lines.append([switch, *cells])
     return _table(lines)
 
 
@@ -209,6 +221,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "engines": engines,
     "noisy_engines": lambda: engines(noisy=True),
     "noisy_bias": noisy_bias,
+    "ablation_before": ablation_before,
     "pooling": pooling,
     "pooling_exact": lambda: pooling("pooling_exact"),
     "variants": variants,
@@ -228,7 +241,7 @@ def _table(lines: list[list[str]]) -> list[str]:
 def _line(cells: list[str]) -> str:
     """A row of a table, negative numbers with a proper minus."""
     text = "|" + "|".join(cells) + "|" if cells[0] == "---" else f"| {' | '.join(cells)} |"
-    return re.sub(r"(?<=[ (])-(?=\d)", "−", text)
+    return re.sub(r"(?<=[ (\[])-(?=\d)", "−", text)
 
 
 def _name(problem: str) -> str:

@@ -145,7 +145,8 @@ def interval(values: dict[str, Array]) -> tuple[float, float, float]:
     return float(np.mean([t.mean() for t in tables])), float(low), float(high)
 
 
-def _text(measure: str, values: dict[str, Array]) -> str:
+def change_text(measure: str, values: dict[str, Array]) -> str:
+    """The mean change and its interval, as a cell of a table."""
     middle, low, high = interval(values)
     if MEASURES[measure] == "ratio":
         return f"{middle:+.1%} [{low:+.1%}, {high:+.1%}]"
@@ -173,7 +174,7 @@ def table(rows: list[dict[str, Any]]) -> str:
     for switch in dict.fromkeys(r["switch"] for r in rows):
         if switch == WHOLE:
             continue
-        cells = [_text(measure, compared(rows, switch, measure)) for measure in MEASURES]
+        cells = [change_text(measure, compared(rows, switch, measure)) for measure in MEASURES]
         stack = compared(rows, switch, "lost by the stack")
         worst = max(stack, key=lambda name: stack[name].mean())
         lines.append(f"| {switch} | {' | '.join(cells)} | {worst} {stack[worst].mean():+.3f} |")
