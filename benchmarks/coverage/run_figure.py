@@ -13,6 +13,7 @@ from unittest import mock
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.figure import Figure
 
 from benchmarks.archived_runs import plan_of
 from benchmarks.arrays import Array
@@ -52,8 +53,8 @@ def stages_of_a_run() -> tuple[Array, Array, list[str]]:
 
     with ExitStack() as patches:
         for stage, (module, name) in STAGES.items():
-            made = watched(stage, getattr(module, name))
-            patches.enter_context(mock.patch.object(module, name, made))
+            watching = watched(stage, getattr(module, name))
+            patches.enter_context(mock.patch.object(module, name, watching))
         loop.run_native(problem, plan.start(RUN), plan.run_seed(RUN), recorder, {})
     made = recorder.evaluations()
     labels = ["climbs"] * made.values.size  # the points around a far one are part of a climb
@@ -63,7 +64,7 @@ def stages_of_a_run() -> tuple[Array, Array, list[str]]:
     return made.x, made.values, labels
 
 
-def figure() -> plt.Figure:
+def figure() -> Figure:
     """Left: the plane; right: values in the order of the evaluations."""
     x, values, labels = stages_of_a_run()
     truth = TARGETS[TARGET]().truth
