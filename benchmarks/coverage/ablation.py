@@ -42,6 +42,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "reach of one's own": {"reach": np.inf},
     "looks": {"looks": 0},
     "looks before settling": {"least_looks": 0},
+    "more than eight looks": {"least_looks": 8},
     "tests of the mixture": {"first_tests": 0, "calm_tests": 0},
     "local search": {"local_search": 0},
     "most candidates": {"candidates": 128},
@@ -77,7 +78,7 @@ def row(name: str, switch: str, plan_number: int) -> dict[str, Any]:
     plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + plan_number, "sobol")
     with threadpool_limits(1):
         made = making_runs.of_plan(target, plan, range(RUNS), SWITCHES[switch])
-        fit = measured(target, plan_number, made)
+        fit = measured(target, plan_number, made, waves_of=())
         true = [true_elbo_of_run(target, run) for run in made.runs]
     known = [run.elbo for run in made.runs]
     return {
@@ -188,13 +189,13 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def missing(
-    rows: list[dict[str, Any]], plans: int, chosen: list[str]
+    rows: list[dict[str, Any]], plans: int, switches: list[str], names: list[str]
 ) -> Iterator[tuple[str, str, int]]:
     """Target, switch and plan of every row that is not there yet."""
     there = {(r["target"], r["switch"], r["plan"]) for r in rows}
     for plan in range(plans):
-        for switch in chosen:
-            for name in targets():
+        for switch in switches:
+            for name in names:
                 if (name, switch, plan) not in there:
                     yield name, switch, plan
 
@@ -203,6 +204,7 @@ def main(argv: list[str]) -> None:
     parser = options_of("ablation", __doc__)
     parser.add_argument("--plans", type=int, default=2)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--target", nargs="+", choices=list(targets()), default=list(targets()))
     parser.add_argument("--switch", nargs="+", choices=list(SWITCHES), default=list(SWITCHES))
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="make no rows")
@@ -210,7 +212,7 @@ def main(argv: list[str]) -> None:
     path = arguments.results / FILE
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     if not arguments.table:
-        todo = list(missing(rows, arguments.plans, arguments.switch))
+        todo = list(missing(rows, arguments.plans, arguments.switch, arguments.target))
         begun = time.monotonic()
         with ProcessPoolExecutor(arguments.workers) as pool:
             for done, future in enumerate(as_completed([pool.submit(row, *t) for t in todo]), 1):

@@ -13,6 +13,7 @@ from benchmarks.coverage.laws import (
     gaussian,
     mixed,
     segment,
+    side_by_side,
     skewed,
     student_t,
     within,
@@ -166,6 +167,26 @@ def bent6() -> CoverageTarget:
     return several("bent6", "development", [("all", 1.0, law)], cube(6, 4.0))
 
 
+def twice4() -> CoverageTarget:
+    """Four dimensions, two pairs of parameters, each strongly bent."""
+    law = side_by_side((2, bent([0.3, 0], [1.0, 0.5], 1.6)), (2, bent([0, -0.2], 0.8, -1.2)))
+    return several("twice4", "development", [("all", 1.0, law)], cube(4, 4.5))
+
+
+def leaning7() -> CoverageTarget:
+    """Seven dimensions, one mode, correlated and bent."""
+    law = bent(np.full(7, 0.2), np.linspace(0.8, 1.1, 7), 0.6, 0.4)
+    return several("leaning7", "development", [("all", 1.0, law)], cube(7, 4.5))
+
+
+def banana9() -> CoverageTarget:
+    """Nine dimensions, a banana beside a correlated Gaussian."""
+    law = side_by_side(
+        (2, bent([0.2, -0.2], [1.0, 0.5], 1.8)), (7, gaussian(np.zeros(7), 0.9, 0.6))
+    )
+    return several("banana9", "development", [("all", 1.0, law)], cube(9, 3.5))
+
+
 def narrow8() -> CoverageTarget:
     """Eight dimensions, one correlated Gaussian that is narrow within its box."""
     law = gaussian(np.linspace(-1, 1, 8), np.linspace(0.2, 0.5, 8), 0.7)
@@ -194,5 +215,6 @@ def four2_noisy() -> CoverageTarget:
 
 DEVELOPMENT = (
     *(pair1, unequal3, pair8, beside5, bound2, ridge4, ring2, spiral2, shapes3, eight4, trio10),
-    *(tails6, banana3, cross2, student5, bent6, narrow8, pair3_noisy, four2_noisy),
+    *(tails6, banana3, cross2, student5, bent6, twice4, leaning7, banana9, narrow8),
+    *(pair3_noisy, four2_noisy),
 )

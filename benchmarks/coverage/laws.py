@@ -2,11 +2,12 @@
 
 gaussian(mean, sds, correlation)       equal correlations
 student_t(mean, scales, nu)            uncorrelated, not independent
-bent(mean, sds, bend)                  a Gaussian, bend · (z1² − 1) added to its second parameter
+bent(mean, sds, bend, correlation)     a Gaussian, bend · (z1² − 1) added to its second parameter
 skewed(location, scales, slants)       independent skew normals (Azzalini 1985)
 within(mean, sds, lower, upper)        independent Gaussians, cut off at bounds
 chain(points, sd)                      a thin tube along a curve: Gaussians around its points
 mixed(laws, shares)                    a mixture of laws
+side_by_side((size, law), …)           independent laws for consecutive parameters
 """
 
 from __future__ import annotations
@@ -67,18 +68,18 @@ def student_t(mean: ArrayLike, scales: ArrayLike, nu: float) -> Law:
     return Law(log_pdf, draw)
 
 
-def bent(mean: ArrayLike, sds: ArrayLike, bend: float) -> Law:
-    """x = mean + sds · (z1, z2 + bend (z1² − 1), z3, …) with standard normal z."""
+def bent(mean: ArrayLike, sds: ArrayLike, bend: float, correlation: float = 0.0) -> Law:
+    """x = mean + sds · (z1, z2 + bend (z1² − 1), z3, …) with z of one correlation for all pairs."""
     centre, spread = _pair(mean, sds)
-    log_norm = -0.5 * centre.size * _LOG_2PI - np.log(spread).sum()
+    straight = gaussian(np.zeros(centre.size), np.ones(centre.size), correlation)
 
     def log_pdf(x: Array) -> Array:
         z = (x - centre) / spread
         z[:, 1] -= bend * (z[:, 0] ** 2 - 1)
-        return np.asarray(log_norm - 0.5 * np.square(z).sum(axis=1))
+        return np.asarray(straight.log_pdf(z) - np.log(spread).sum())
 
     def draw(n: int, rng: np.random.Generator) -> Array:
-        z = rng.standard_normal((n, centre.size))
+        z = straight.draw(n, rng)
         z[:, 1] += bend * (z[:, 0] ** 2 - 1)
         return np.asarray(centre + spread * z)
 
@@ -149,6 +150,22 @@ def mixed(laws: Sequence[Law], shares: ArrayLike) -> Law:
         counts = rng.multinomial(n, p)
         drawn = [law.draw(int(count), rng) for law, count in zip(laws, counts, strict=True)]
         return np.asarray(rng.permutation(np.concatenate(drawn)))
+
+    return Law(log_pdf, draw)
+
+
+def side_by_side(*parts: tuple[int, Law]) -> Law:
+    """Independent laws, each of its number of parameters, one after the other."""
+    sizes, laws = zip(*parts, strict=True)
+    ends = np.cumsum(sizes)[:-1]
+
+    def log_pdf(x: Array) -> Array:
+        columns = np.split(x, ends, axis=1)
+        each = [law.log_pdf(part) for law, part in zip(laws, columns, strict=True)]
+        return np.asarray(np.sum(each, axis=0))
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return np.hstack([law.draw(n, rng) for law in laws])
 
     return Law(log_pdf, draw)
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.coverage.fit_row import FitRow
+from benchmarks.coverage.fit_row import FitRow, Wave
 from vbstack.runs.atomic import replacing
 
 
@@ -87,4 +87,7 @@ class RowFile:
 
 
 def _rows(content: Mapping[str, Any]) -> list[FitRow]:
-    return [FitRow(**row) for row in content["rows"]]
+    return [
+        FitRow(**{**row, "waves": tuple(Wave(**wave) for wave in row.get("waves", ()))})
+        for row in content["rows"]
+    ]

@@ -1,4 +1,4 @@
-"""Looks for other modes: a calm run evaluates far points, and climbs where they surprise it.
+"""Looks for other modes: a calm run evaluates points of the box, and climbs where they surprise it.
 
 A run that began around its start knows one mode, and predicts the log density well wherever that
 mode is the nearest. A value far above its prediction, however low, is nearer to another mode. From
@@ -24,6 +24,7 @@ from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 
 _FEWEST_INSIDE = 3  # points within the support that a climb begins with
+_TRIES = 4  # places, of which the first within the known support is taken
 
 
 @dataclass(frozen=True)
@@ -48,24 +49,26 @@ class _Since:
 
 
 def affordable(recorder: Recorder, policy: Policy) -> bool:
-    """Whether the budget has a look and the shortest climb after it."""
-    climb = 1 + recorder.problem.dimension + 1 + policy.climb_evaluations
-    return len(recorder) + climb <= policy.max_fun_evals
+    """Whether the budget has a look, a climb after it, and what the run then needs to settle."""
+    settling = policy.settled_iterations * policy.fun_evals_per_iter
+    needed = 2 + recorder.problem.dimension + policy.look_reserve * settling
+    return len(recorder) + needed <= policy.max_fun_evals
 
 
 def elsewhere(
     state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy, count: int
 ) -> tuple[State | None, int]:
-    """The state with another mode if one of `count` far points leads to one, else None; and how
-    many led to none."""
+    """The state with another mode if one of `count` looks leads to one, else None; and how many led
+    to none."""
     for quiet in range(count):
         if not affordable(recorder, policy):
             return None, quiet
         part = _Since(recorder, len(recorder.made), len(recorder.rejected))
-        x = _far_point(state, recorder, rng, policy)
+        x = _place(state, recorder, rng)
         value = recorder(x).value
         if np.isfinite(value) and _surprises(state, x, value, policy):
-            for near in evaluating.around(recorder.problem, x, policy.climb_reach, x.size + 1, rng):
+            reach = min(policy.reaches)
+            for near in evaluating.around(recorder.problem, x, reach, x.size + 1, rng):
                 recorder(near)
             if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
                 return None, quiet
@@ -76,49 +79,49 @@ def elsewhere(
     return None, count
 
 
-def _far_point(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> Array:
-    """A point (D,) of the plausible box far from all evaluations, and within the known support."""
-    problem, made = recorder.problem, recorder.evaluations().x
+def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
+    """A point (D,) of the plausible box, within the known support if one of a few is.
+
+    Each coordinate has a Beta(2, 2) distribution: a uniform point in many dimensions is near a
+    corner, where nobody expects the mass to be.
+    """
+    problem = recorder.problem
     low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
-    x = rng.uniform(low, high, (policy.look_candidates, problem.dimension))
-    away = np.square((x[:, None] - made) / (high - low)).sum(axis=2).min(axis=1)
+    x = low + (high - low) * rng.beta(2, 2, (_TRIES, problem.dimension))
     labels = state.process.outside
-    if labels is not None:
-        outside = labels.predict(state.map_.forward(x))[0] > 0.5  # nearer to 1 than to 0
-        away[outside] = 0.0
-    return np.asarray(x[np.argmax(away)])
+    if labels is None:
+        return np.asarray(x[0])
+    outside = labels.predict(state.map_.forward(x))[0] > 0.5  # nearer to 1 than to 0
+    return np.asarray(x[np.argmin(outside)])
 
 
 def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
     """Whether the value at x is far above what the surrogate predicts there."""
     u = state.map_.forward(x[None])
-    mean, variance = state.process.predict(u)
+    mean = float(state.process.predict(u)[0][0])
     seen = value + float(state.map_.log_jacobian(u)[0])
     top = max(seen, float(state.process.data.values.max()))
-    seen, shaped = (float(compressed(np.array(v), top, x.size)) for v in (seen, mean[0]))
-    miss = seen - max(float(mean[0]), shaped)  # a prediction far down is not shaped yet
-    return bool(miss > max(policy.surprise, policy.surprise_sds * float(np.sqrt(variance[0]))))
+    seen, shaped = (float(compressed(np.array(v), top, x.size)) for v in (seen, mean))
+    return bool(seen - max(mean, shaped) > policy.surprise)  # a far prediction is not shaped yet
 
 
 def _climbed(state: State, part: _Since, rng: np.random.Generator, policy: Policy) -> State | None:
-    """The climber where it gains no more; None where the run's surrogate knows what it found."""
+    """The climber after its own warm-up; None where the run's surrogate knows what it found."""
     climber = iteration.first_state(part, space.unit_box(part.problem), rng, policy)
-    best = -np.inf
-    for number in range(policy.climb_steps):
-        if len(part.recorder) + policy.climb_evaluations > policy.max_fun_evals:
-            return climber
+    best: list[float] = []
+    while len(part.recorder) + policy.fun_evals_per_iter <= policy.max_fun_evals:
         data = climber.process.data
-        region = Region(data.inputs[data.values.argmax()], policy.climb_reach)
-        ways = [most_promising] * policy.climb_evaluations
+        region = Region(data.inputs[data.values.argmax()], min(policy.reaches))
+        ways = [most_promising] * policy.fun_evals_per_iter
         evaluating.more(climber, part, rng, policy, ways, region)
         made = part.evaluations()
         top = int(np.argmax(made.values))
         if not _surprises(state, made.x[top], float(made.values[top]), policy):
             return None
-        climber = iteration.refitted(climber, part, rng, policy, True, number)
-        if made.values[top] < best + policy.climb_gain:
+        climber = iteration.refitted(climber, part, rng, policy, True, len(best))
+        best.append(float(made.values[top]))
+        if policy.at_the_top(best):
             break
-        best = float(made.values[top])
     return climber
 
 

@@ -139,9 +139,7 @@ def _explore(
         ways = _ways(problem, recent, count, policy)
         evaluating.more(state, recorder, rng, policy, ways, region)
         best.append(float(training_data(recorder, state.map_).values.max()))
-        window = policy.warm_up_window
-        if warming and len(best) > window and best[-1] - best[-1 - window] < policy.warm_up_gain:
-            warming = False
+        warming = warming and not policy.at_the_top(best)
         state = iteration.refitted(state, recorder, rng, policy, warming, len(history))
         due = len(history) - tried >= policy.space_pause and state.fitted.elbo_sd < policy.reliable
         if not warming and due and whitenings < policy.whitenings:

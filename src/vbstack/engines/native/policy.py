@@ -10,7 +10,7 @@ of quadratures), which change the time a run takes but not where it evaluates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -46,16 +46,11 @@ class Policy:
     # also begin with a round bowl, and the mixture's have the penalty.
     wary: bool = False
 
-    # Looks at far points for other modes, in every calm iteration.
+    # Looks for other modes at points of the whole box, in every calm iteration.
     looks: int = 0
     least_looks: int = 0  # without a find, before a run has settled
-    look_candidates: int = 4  # of which the one farthest from all evaluations is taken
-    surprise: float = 3.0  # nats, and the surrogate's sds, above its prediction
-    surprise_sds: float = 3.0
-    climb_reach: float = 0.15
-    climb_steps: int = 10
-    climb_evaluations: int = 3  # of a step
-    climb_gain: float = 1.0  # nats that a step must bring
+    surprise: float = 3.0  # nats above the prediction, from which on a look leads to a climb
+    look_reserve: int = 3  # times what settling takes: to climb, to fit a new mode, and to settle
     climb_share: float = 0.3  # weight of the new mode's components before they are fitted
 
     # Points that test the mixture: `first_tests` in every iteration, and `calm_tests` more for
@@ -122,6 +117,11 @@ class Policy:
         policy = cls(**(defaults | given))
         policy.check()
         return policy
+
+    def at_the_top(self, best: Sequence[float]) -> bool:
+        """Whether a warm-up or a climb is over, from the best value after each iteration."""
+        window = self.warm_up_window
+        return len(best) > window and best[-1] - best[-1 - window] < self.warm_up_gain
 
     def check(self) -> None:
         """Refuse values that no run can have."""
