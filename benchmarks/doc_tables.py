@@ -11,7 +11,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from benchmarks.coverage.ablation import MEASURES, WHOLE, change_text, compared
+from benchmarks.coverage.command import ROWS
+from benchmarks.coverage.coverage_table import Summary, summaries
+from benchmarks.coverage.fit_row import TOO_MUCH
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
@@ -19,6 +24,8 @@ from benchmarks.races.race_engines import NOISY
 
 PAGES = ("README.md", "docs/engine-results.md", "docs/engine-ablation.md", "docs/pooling.md")
 MARK = re.compile(r"(<!-- python -m benchmarks doc-tables: (\w+) -->\n)((?:\|.*\n)*)")
+
+PRESENT = "present"  # label of the coverage rows of the present engine
 
 NAMES = {
     "gmm": "GMM",
@@ -118,9 +125,87 @@ def noisy_bias() -> list[str]:
     return _table(lines)
 
 
-def ablation_before() -> list[str]:
-    """What the engine loses without each of the heuristics that it once had."""
-    rows = _results("ablation_before")
+def coverage() -> list[str]:
+    """The mass that ten runs find, native beside pyvbmc."""
+    lines = [
+        [
+            *("target", "D, modes", "fits", "mass found (least)", "pyvbmc's", "lost nats"),
+            *("pyvbmc's", "evaluations of a run", "pyvbmc's", "modes a run finds", "pyvbmc's"),
+        ]
+    ]
+    for target, by in _coverage_rows().items():
+        ours, theirs = by["native"], by.get("pyvbmc")
+        pair = [_found(each) if each else None for each in (ours, theirs)]
+        title = f"{target}{'' if ours.target.role == 'development' else ' (held out)'}"
+        cells = [title, f"{ours.target.truth.dimension}, {ours.target.masses.size}"]
+        cells.append(str(len(ours.rows)))
+        for place in range(4):
+            cells += [each[place] if each else "–" for each in pair]
+        lines.append(cells)
+    return _table(lines)
+
+
+def _found(s: Summary) -> tuple[str, str, str, str]:
+    """Mass, lost nats, evaluations of a run, and modes that a run finds."""
+    return (
+        f"{np.median(s.found):.3f} ({s.found.min():.2f})",
+        f"{np.median(s.lost):.3f}",
+        f"{s.per_run('evaluations'):.0f}",
+        f"{s.rates.sum():.1f}",
+    )
+
+
+def enough() -> list[str]:
+    """What `fit(n_runs="auto")` does with two workers, from the waves of the fits of ten runs."""
+    lines = [
+        [
+            *("target", "fits", "stops after 4, 6, 8, 10 runs; goes on", "evaluations until then"),
+            *("of ten runs", "lost nats", "of ten runs", "false"),
+        ]
+    ]
+    for s in _of_present_engine():
+        if s.target.truth.noise_sd == 0 and all(row.waves for row in s.rows):
+            lines.append([s.file.target, *_stops(s)])
+    return _table(lines)
+
+
+def _stops(s: Summary) -> list[str]:
+    """After how many runs the rule stops, what that costs and loses, and how often it is wrong."""
+    stops = [row.first_enough() for row in s.rows]
+    counts = [sum(stop is not None and stop.runs == m for stop in stops) for m in (4, 6, 8, 10)]
+    said = [(row, stop) for row, stop in zip(s.rows, stops, strict=True) if stop is not None]
+    false = sum(1 - stop.mass_found(s.target.masses) > TOO_MUCH for _, stop in said)
+    spent = [sum(row.evaluations[: stop.runs]) for row, stop in said]
+    early = [stop.lost_nats for _, stop in said]
+    return [
+        str(len(s.rows)),
+        f"{', '.join(map(str, counts))}; {len(stops) - len(said)}",
+        f"{np.median(spent):.0f}" if said else "–",
+        f"{s.evaluations:.0f}",
+        f"{np.median(early):.3f}" if said else "–",
+        f"{np.median(s.lost):.3f}",
+        str(false),
+    ]
+
+
+def _of_present_engine() -> list[Summary]:
+    found = summaries(RESULTS / ROWS)
+    return [s for s in found if s.file.engine == "native" and s.file.label == PRESENT]
+
+
+def _coverage_rows() -> dict[str, dict[str, Summary]]:
+    """Targets with several modes: the present engine's fits, and pyvbmc's where there are any."""
+    native = {s.file.target: s for s in _of_present_engine() if s.target.masses.size > 1}
+    theirs = {s.file.target: s for s in summaries(RESULTS / ROWS) if s.file.engine == "pyvbmc"}
+    return {
+        name: {"native": s} | ({"pyvbmc": theirs[name]} if name in theirs else {})
+        for name, s in native.items()
+    }
+
+
+def ablation(name: str = "ablation") -> list[str]:
+    """What the engine loses without each of its heuristics."""
+    rows = _results(name)
     lines = [["without", *(name for name in MEASURES if name != "modes of a run")]]
     for switch in dict.fromkeys(row["switch"] for row in rows):
         if switch != WHOLE:
@@ -221,7 +306,10 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "engines": engines,
     "noisy_engines": lambda: engines(noisy=True),
     "noisy_bias": noisy_bias,
-    "ablation_before": ablation_before,
+    "coverage": coverage,
+    "enough": enough,
+    "ablation": ablation,
+    "ablation_before": lambda: ablation("ablation_before"),
     "pooling": pooling,
     "pooling_exact": lambda: pooling("pooling_exact"),
     "variants": variants,

@@ -4,7 +4,7 @@
     python -m benchmarks ablation --table
 
 Every switch of `Policy` is turned off, one at a time, on the exact development targets of coverage.
-Ten runs with the starts and seeds of one plan make a stack; the same plan with the whole engine is
+Five runs with the starts and seeds of one plan make a stack; the same plan with the whole engine is
 what it is compared with. Rows that are stored are not made again: `results/ablation.json`, which
 also says which targets and plans there are; the table is `results/ablation.md`.
 """
@@ -34,7 +34,7 @@ from benchmarks.machine import machine
 from benchmarks.options import options_of
 from vbstack import Run
 
-FIRST_PLAN, RUNS, DRAWS = 3000, 10, 5000
+FIRST_PLAN, RUNS, DRAWS = 3000, 5, 5000
 WHOLE = "the engine"
 # What is left out, and the options that leave it out.
 SWITCHES: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ def targets() -> dict[str, CoverageTarget]:
 
 
 def row(name: str, switch: str, plan_number: int) -> dict[str, Any]:
-    """Ten runs of a target without one heuristic, and their stack."""
+    """The runs of a target without one heuristic, and their stack."""
     target = targets()[name]
     plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + plan_number, "sobol")
     with threadpool_limits(1):
@@ -162,8 +162,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         "",
         f"`python -m benchmarks ablation` on {machine()}. Each row leaves out one heuristic: "
         f"change against the whole engine, mean over {len(names)} development targets and "
-        f"{plans} plans of ten runs, and [5, 95 %] when targets and plans are drawn again. Lost: "
-        "log evidence less true ELBO, in nats (more is worse). Error: of a run's own ELBO, at most "
+        f"{plans} plans of {RUNS} runs, and [5, 95 %] when targets and plans are drawn again. "
+        "Lost: log evidence less true ELBO, in nats (more is worse). Error: of a run's own ELBO, at most "
         "1 nat. Worst: the target whose stack loses most by leaving it out.",
         "",
         f"Targets: {', '.join(names)}.",

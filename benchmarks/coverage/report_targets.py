@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -137,7 +138,74 @@ def bananas2_noisy() -> CoverageTarget:
     return several("bananas2_noisy", "report", modes, cube(2, 9.0), 1.0, noise_sd=2.0)
 
 
+def arcs2() -> CoverageTarget:
+    """Two dimensions, two thin half circles that open towards each other."""
+
+    def curve(x: float, y: float, turn: float) -> Callable[[Array], Array]:
+        return lambda t: np.column_stack([x + 3 * np.cos(t + turn), y + 3 * np.sin(t + turn)])
+
+    arcs = [(-1.5, 1.0, 0.5 * np.pi), (2.0, -1.0, -0.5 * np.pi)]
+    laws = [chain(along(curve(*arc), 0.0, np.pi, 0.2), 0.25) for arc in arcs]
+    modes = [("left", 0.6, laws[0]), ("right", 0.4, laws[1])]
+    return several("arcs2", "report", modes, cube(2, 7.0), log_evidence=-1.0)
+
+
+def quartet3() -> CoverageTarget:
+    """Three dimensions, four modes of 40 to 10 %, each of another shape."""
+    modes = [
+        ("correlated", 0.4, gaussian([2.5, 2.0, -2.0], [0.9, 0.7, 0.8], 0.6)),
+        ("Student t", 0.3, student_t([-2.5, 2.5, 2.0], [0.5, 0.7, 0.6], 7.0)),
+        ("skewed", 0.2, skewed([-2.0, -2.5, -2.5], 0.8, [3.0, -3.0, 4.0])),
+        ("narrow", 0.1, gaussian([2.5, -3.0, 2.5], 0.45)),
+    ]
+    return several("quartet3", "report", modes, cube(3, 6.0), log_evidence=4.0)
+
+
+def corner3() -> CoverageTarget:
+    """Three dimensions within hard bounds, a mode in a corner, one at a face, one inside."""
+    bounds = np.zeros(3), np.array([10.0, 1.0, 50.0])
+    modes = [
+        ("in a corner", 0.2, within([9.9, 0.02, 1.0], [0.8, 0.08, 4.0], *bounds)),
+        ("at a face", 0.3, within([3.0, 0.98, 30.0], [0.7, 0.06, 3.5], *bounds)),
+        ("inside", 0.5, within([6.0, 0.45, 35.0], [0.8, 0.09, 4.0], *bounds)),
+    ]
+    box = np.array([0.1, 0.01, 0.5]), np.array([9.9, 0.99, 49.5])
+    return several("corner3", "report", modes, box, -30.0, bounds=bounds)
+
+
+def uneven4() -> CoverageTarget:
+    """Four dimensions, 55, 30 and 15 %, widths that differ by a factor of two on every axis."""
+    modes = [
+        ("55 %", 0.55, gaussian([2.0, -1.5, 1.5, -2.0], [1.0, 0.6, 1.0, 0.6])),
+        ("30 %", 0.30, gaussian([-2.0, -2.0, 2.0, 1.5], [0.5, 1.0, 0.5, 1.0])),
+        ("15 %", 0.15, gaussian([0.5, 2.5, -2.0, 2.0], 0.5, 0.4)),
+    ]
+    return several("uneven4", "report", modes, cube(4, 5.0), log_evidence=6.0)
+
+
+def tails5() -> CoverageTarget:
+    """Five dimensions, 50, 30 and 20 %, two of the modes with heavy tails."""
+    modes = [
+        ("t, 6", 0.5, student_t([1.5, -2.0, 1.5, 2.0, -1.5], 0.6, 6.0)),
+        ("t, 10", 0.3, student_t([-2.0, 2.0, 1.0, -2.0, -1.5], [0.7, 0.5, 0.6, 0.5, 0.7], 10.0)),
+        ("Gaussian", 0.2, gaussian([-1.5, -2.0, -2.0, 1.5, 2.0], 0.7)),
+    ]
+    return several("tails5", "report", modes, cube(5, 5.0), log_evidence=3.0)
+
+
+def trio8() -> CoverageTarget:
+    """Eight dimensions, three modes with 45, 35 and 20 % of the mass."""
+    one, two = np.array([1, -1, 1, 1, -1, 1, -1, 1]), np.array([-1, 1, 1, -1, -1, -1, -1, 1])
+    three = np.array([1, 1, -1, -1, 1, -1, 1, -1])
+    modes = [
+        ("45 %", 0.45, gaussian(1.4 * one, np.linspace(0.5, 0.8, 8))),
+        ("35 %", 0.35, gaussian(1.4 * two, 0.6, 0.3)),
+        ("20 %", 0.20, gaussian(1.4 * three, np.linspace(0.8, 0.5, 8))),
+    ]
+    return several("trio8", "report", modes, cube(8, 4.5), log_evidence=-15.0)
+
+
 REPORT = (
     *(three1, beads2, shoulder3, bounds4, helix3, five5, ring6, tails7, pair10),
-    bananas2_noisy,
+    *(bananas2_noisy, arcs2, quartet3, corner3, uneven4, tails5, trio8),
 )

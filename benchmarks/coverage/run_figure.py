@@ -28,7 +28,7 @@ TARGET, PLAN, RUN = "ring2", 77, 1
 STAGES = {  # and the functions that make their evaluations
     "first points": (evaluating, "first"),
     "chosen by the surrogate": (evaluating, "more"),
-    "far points": (looks, "_far_point"),
+    "looks": (looks, "_place"),
     "climbs": (looks, "_climbed"),
     "validation": (loop, "_validated"),
 }
@@ -46,7 +46,7 @@ def stages_of_a_run() -> tuple[Array, Array, list[str]]:
         def call(*arguments: Any) -> Any:
             begun = len(recorder.made)
             found = function(*arguments)
-            spans.append((begun, max(len(recorder.made), begun + (stage == "far points")), stage))
+            spans.append((begun, max(len(recorder.made), begun + (stage == "looks")), stage))
             return found
 
         return call
@@ -57,7 +57,7 @@ def stages_of_a_run() -> tuple[Array, Array, list[str]]:
             patches.enter_context(mock.patch.object(module, name, watching))
         loop.run_native(problem, plan.start(RUN), plan.run_seed(RUN), recorder, {})
     made = recorder.evaluations()
-    labels = ["climbs"] * made.values.size  # the points around a far one are part of a climb
+    labels = ["climbs"] * made.values.size  # the points around a look are part of a climb
     order = list(STAGES)
     for begun, ended, stage in sorted(spans, key=lambda span: order.index(span[2])):
         labels[begun:ended] = [stage] * (ended - begun)
@@ -77,7 +77,7 @@ def figure() -> Figure:
     plane.contour(*axes, log_density, levels=levels, colors="#bbbbbb", linewidths=0.8)
     for stage, colour in zip(STAGES, COLOURS, strict=True):
         here = np.array([label == stage for label in labels])
-        size = 34 if stage == "far points" else 16
+        size = 34 if stage == "looks" else 16
         plane.scatter(*x[here].T, s=size, color=colour, label=stage, zorder=3)
         time.scatter(np.flatnonzero(here) + 1, values[here], s=size, color=colour)
     plane.set(xlabel="x1", ylabel="x2", title="Where a run evaluates")

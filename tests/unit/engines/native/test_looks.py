@@ -59,7 +59,7 @@ def test_a_value_surprises_when_another_mode_is_nearer(calm):
 
 def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatch):
     recorder, state = calm
-    monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.2, 0.8]))
+    monkeypatch.setattr(looks, "_place", lambda *_: np.array([3.2, 0.8]))
     before = len(recorder)
     found, quiet = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 2)
     assert found is not None
@@ -80,17 +80,25 @@ def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
     assert len(recorder) == before + 10
 
 
-@pytest.mark.parametrize("left", [0, 3, 7, 9])
-def test_a_climb_never_exceeds_the_budget(monkeypatch, left):
+@pytest.mark.parametrize(("left", "reserve"), [(8, 1), (63, 3), (24, 1), (14, 0)])
+def test_a_look_leaves_budget_to_settle_and_a_climb_never_exceeds_it(monkeypatch, left, reserve):
     recorder, state = calm_run(two_modes)
-    monkeypatch.setattr(looks, "_far_point", lambda *_: np.array([3.4, 0.6]))
-    limit = len(recorder) + left
-    settings = Policy.of({"max_fun_evals": limit}, 2)
+    monkeypatch.setattr(looks, "_place", lambda *_: np.array([3.4, 0.6]))
+    before = len(recorder)
+    settings = Policy.of({"max_fun_evals": before + left, "look_reserve": reserve}, 2)
     looks.elsewhere(state, recorder, np.random.default_rng(0), settings, 2)
-    if left < 7:  # the shortest climb: the far point, three around it, three of the first step
-        assert len(recorder) == limit - left
-    else:
-        assert limit - 2 <= len(recorder) <= limit
+    needed = 4 + reserve * 4 * 5  # the look, three points around it; settling takes 4 iterations
+    assert (len(recorder) > before) is (left >= needed)
+    assert len(recorder) <= before + left
+
+
+def test_looks_are_all_over_the_box_and_rather_in_its_middle(calm):
+    recorder, state = calm
+    rng = np.random.default_rng(0)
+    x = np.array([looks._place(state, recorder, rng) for _ in range(2000)])
+    assert np.ptp(x, axis=0).min() > 7.5
+    np.testing.assert_allclose(x.mean(axis=0), 0, atol=0.15)
+    np.testing.assert_allclose(x.std(axis=0), 8 / np.sqrt(20), atol=0.08)  # of Beta(2, 2)
 
 
 def test_a_run_beside_one_mode_finds_the_other():

@@ -25,3 +25,10 @@ def test_any_number_of_the_policy_can_be_set_and_others_depend_on_dimension_and_
 def test_an_option_that_does_not_exist_is_refused_with_its_name():
     with pytest.raises(ValueError, match=r"no option \['max_evals'\]"):
         gaussian_run({"max_evals": 3})
+
+
+def test_a_warm_up_is_over_when_the_best_value_gained_less_than_a_nat_in_three_iterations():
+    policy = Policy.of({}, 2)
+    assert not policy.at_the_top([0.0, 0.5, 0.6])
+    assert policy.at_the_top([0.0, 0.5, 0.6, 0.9])
+    assert not policy.at_the_top([0.0, 0.5, 0.6, 1.1])
