@@ -41,8 +41,8 @@ SWITCHES: dict[str, dict[str, Any]] = {
     WHOLE: {},
     "reach of one's own": {"reach": np.inf},
     "looks": {"looks": 0},
-    "looks before settling": {"least_looks": 0},
-    "more than eight looks": {"least_looks": 8},
+    "looks in calm iterations": {"calm_looks": 0},
+    "more than eight looks": {"looks": 8},
     "tests of the mixture": {"first_tests": 0, "calm_tests": 0},
     "local search": {"local_search": 0},
     "most candidates": {"candidates": 128},
@@ -163,8 +163,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"`python -m benchmarks ablation` on {machine()}. Each row leaves out one heuristic: "
         f"change against the whole engine, mean over {len(names)} development targets and "
         f"{plans} plans of {RUNS} runs, and [5, 95 %] when targets and plans are drawn again. "
-        "Lost: log evidence less true ELBO, in nats (more is worse). Error: of a run's own ELBO, at most "
-        "1 nat. Worst: the target whose stack loses most by leaving it out.",
+        "Lost: log evidence less true ELBO, in nats (more is worse). Error: of a run's own ELBO, "
+        "at most 1 nat. Worst: the target whose stack loses most by leaving it out.",
         "",
         f"Targets: {', '.join(names)}.",
         "",

@@ -109,34 +109,35 @@ def _explore(
     """The last state, whether everything had settled, and the looks that found nothing."""
     rng = np.random.default_rng([seed, 3])
     if policy.reach is None:
-        drawn = float(np.random.default_rng([seed, 5]).choice(policy.reaches))
-        policy = replace(policy, reach=drawn)
+        drawn = np.random.default_rng([seed, 5]).choice(policy.reaches)
+        policy = replace(policy, reach=float(drawn))
     map_ = space.unit_box(problem)
     evaluating.first(problem, start, recorder, rng, policy)
     history: list[State] = []
-    recorder.observe = lambda: (
-        len(history),
-        history[-1].fitted.elbo if history else None,
-    )
+    recorder.observe = lambda: (len(history), history[-1].fitted.elbo if history else None)
     best: list[float] = []
     warming, whitenings, tried = True, 0, -policy.space_pause
-    looked = 0  # iterations before another mode was found: they say nothing about settling
+    began = 0  # the iteration since which the run knows its modes; those before say nothing
     quiet = int(np.isfinite(policy.reach or np.inf))  # looks that found nothing; a start is one
     state = iteration.first_state(recorder, map_, rng, policy)
     while len(recorder) < policy.max_fun_evals and len(history) < policy.max_iter:
-        count = min(policy.fun_evals_per_iter, policy.max_fun_evals - len(recorder))
-        recent = history[looked:]
-        if policy.looks and not warming and any(_small(recent, policy)[:1]):
-            other, found_nothing = looks.elsewhere(state, recorder, rng, policy, policy.looks)
-            quiet += found_nothing
-            if other is not None:
-                state, looked = other, len(history) + 1
-                history.append(state)
-                continue
-            others = max(1, count - policy.looks)
-            count = min(others, policy.max_fun_evals - len(recorder))
+        recent = history[began:]
+        calm = not warming and any(_small(recent, policy)[:1])
+        settled = not warming and _settled(recent, policy)
+        left = max(0, policy.looks - quiet)
+        wanted = left if settled else min(left, policy.calm_looks) if calm else 0
+        other, in_vain = looks.elsewhere(state, recorder, rng, policy, wanted)
+        quiet += in_vain
+        if other is not None:
+            state, began = other, len(history) + 1
+            history.append(state)
+            continue
+        if settled and (in_vain == wanted or not looks.affordable(recorder, policy)):
+            data = training_data(recorder, state.map_)
+            return Explored(iteration.with_surrogate_conditioned(state, data, rng), True, quiet)
+        count = max(1, policy.fun_evals_per_iter - (0 if settled else wanted))
+        ways = _ways(problem, recent, min(count, policy.max_fun_evals - len(recorder)), policy)
         region = _region(state, policy) if warming else None
-        ways = _ways(problem, recent, count, policy)
         evaluating.more(state, recorder, rng, policy, ways, region)
         best.append(float(training_data(recorder, state.map_).values.max()))
         warming = warming and not policy.at_the_top(best)
@@ -147,18 +148,7 @@ def _explore(
             state = change_of_space.improved(state, recorder, rng, policy)
             whitenings += state is not before
         history.append(state)
-        if not warming and _settled(history[looked:], policy):
-            wanted = max(0, policy.least_looks - quiet) if policy.looks else 0
-            other, found_nothing = looks.elsewhere(state, recorder, rng, policy, wanted)
-            quiet += found_nothing
-            ended = found_nothing == wanted or not looks.affordable(recorder, policy)
-            if other is None and ended:
-                data = training_data(recorder, state.map_)
-                state = iteration.with_surrogate_conditioned(state, data, rng)
-                return Explored(state, True, quiet)
-            state, looked = other or state, len(history) if other is not None else looked
-            history[-1] = state
-    return Explored(state, False, quiet)
+    return Explored(state, not warming and _settled(history[began:], policy), quiet)
 
 
 def _region(state: State, policy: Policy) -> Region | None:

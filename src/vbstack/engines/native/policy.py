@@ -46,9 +46,9 @@ class Policy:
     # also begin with a round bowl, and the mixture's have the penalty.
     wary: bool = False
 
-    # Looks for other modes at points of the whole box, in every calm iteration.
+    # Looks for other modes at points of the whole box: so many without a find before a run ends.
     looks: int = 0
-    least_looks: int = 0  # without a find, before a run has settled
+    calm_looks: int = 1  # of them in each calm iteration, in place of other evaluations
     surprise: float = 3.0  # nats above the prediction, from which on a look leads to a climb
     look_reserve: int = 3  # times what settling takes: to climb, to fit a new mode, and to settle
     climb_share: float = 0.3  # weight of the new mode's components before they are fitted
@@ -104,8 +104,8 @@ class Policy:
             "settled_iterations": 5 if many else 4,
             "tolerance": 0.1 if noisy else 0.05,
             "reach": np.inf if noisy else None,
-            "looks": 0 if noisy else 1 if many else 2,
-            "least_looks": 0 if noisy else 12 if dimension > 2 else 8,
+            "looks": 0 if noisy else 12 if dimension > 2 else 8,
+            "calm_looks": 1 if many else 2,
             "first_tests": 0 if many else 1,
             "wary": many,
             "own_axes": many,

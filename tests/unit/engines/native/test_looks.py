@@ -35,7 +35,7 @@ def calm_run(log_density):
     """The recorder and the last state of a run that began beside the first mode, without looks."""
     problem = problem_of(log_density)
     recorder = Recorder(problem, 3, Journal())
-    settings = Policy.of({"looks": False, "reach": 0.15}, 2)
+    settings = Policy.of({"looks": 0, "reach": 0.15}, 2)
     state, settled, _ = loop._explore(problem, CENTRES[0] + 0.5, 3, recorder, settings)
     assert settled
     return recorder, state
@@ -104,7 +104,7 @@ def test_looks_are_all_over_the_box_and_rather_in_its_middle(calm):
 def test_a_run_beside_one_mode_finds_the_other():
     """Without looks it does not: the test would fail if looks did nothing."""
     shares = []
-    for options in ({"reach": 0.15}, {"reach": 0.15, "looks": False}):
+    for options in ({"reach": 0.15}, {"reach": 0.15, "looks": 0}):
         run = native_run(problem_of(two_modes), CENTRES[0], 5, options)
         assert run.converged
         x = run.transform.inverse(run.means)

@@ -17,7 +17,7 @@ def test_a_value_that_cannot_work_is_refused_with_the_options_name(option, value
 def test_any_number_of_the_policy_can_be_set_and_others_depend_on_dimension_and_noise():
     few, many, noisy = Policy.of({}, 2), Policy.of({"growth_gain": 0.1}, 8), Policy.of({}, 2, True)
     assert many.growth_gain == 0.1
-    assert (few.looks, many.looks, noisy.looks) == (2, 1, 0)
+    assert (few.looks, many.looks, noisy.looks) == (8, 12, 0)
     assert many.wary
     assert not few.wary
 
