@@ -31,6 +31,7 @@ from benchmarks.coverage.coverage_table import Summary, line, summaries, table
 from benchmarks.coverage.fit_row import FitRow
 from benchmarks.coverage.measuring import measured
 from benchmarks.coverage.row_file import RowFile
+from benchmarks.coverage.rule_table import rule_table
 from benchmarks.coverage.targets import TARGETS
 from benchmarks.folders import RESULTS
 from benchmarks.options import options_of
@@ -170,6 +171,7 @@ def main(argv: list[str]) -> None:
             for engine in arguments.engine:
                 add_rows(name, Way(engine, arguments.runs, options, *flags), arguments)
     found = summaries(arguments.results / ROWS)
-    (arguments.results / "coverage.md").write_text(table(found), encoding="utf-8")
+    text = "\n".join([table(found), *rule_table([s for s in found if s.rows[0].waves])])
+    (arguments.results / "coverage.md").write_text(text, encoding="utf-8")
     if arguments.table:
         print("\n".join(map(line, found)))
