@@ -57,10 +57,10 @@ def rule_table(found: list[Summary]) -> list[str]:
     lines = [
         "## When the runs are enough",
         "",
-        'What `fit(n_runs="auto")` with two workers would do: the rule is asked after 4, 6, 8 and 10 '
-        f"runs. False: it stops while more than {TOO_MUCH:.0%} of the mass is missing.",
+        "What `fit` does by default with two workers: the rule is asked after 4, 6, 8 and 10 runs. "
+        f"False: it stops while more than {TOO_MUCH:.0%} of the mass is missing.",
         "",
-        "| targets | rule | fits | stops by ten runs | false | of those | evaluations of ten runs |",
+        "| targets | rule | fits | stops by ten runs | false | share | evaluations of ten runs |",
         "|---|---|---|---|---|---|---|",
     ]
     for role in ("development", "report", "unimodal"):
