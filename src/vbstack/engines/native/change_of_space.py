@@ -11,9 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbstack.engines.native import iteration, space
-from vbstack.engines.native.best_gaussian import best_gaussian
 from vbstack.engines.native.iteration import State
-from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
@@ -62,22 +60,16 @@ def straightened(
     mixture = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
     fitted = iteration.fit_mixture(process, mixture, rng)
     better = fitted.elbo - fitted.elbo_sd > state.fitted.elbo
-    return _entered(state, map_, process, fitted, policy) if better else state
+    return State(map_, process, fitted) if better else state
 
 
 def whitened(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
-    """The state in a whitened space, if the evaluations are more likely there; else as it was.
-
-    If one Gaussian is worth more than the mixture, the space is whitened by its covariance, else by
-    the mixture's, and then every angle of its rotation must gain a nat.
-    """
+    """The state in the space whitened by the mixture's covariance, if the evaluations are more
+    likely there; else as it was. Every angle of its rotation must gain a nat."""
     mean, covariance = state.fitted.mixture.moments()
-    gaussian = best_gaussian(state.process, mean, covariance)
-    needed = max(policy.likelihood_gain, 0.5 * mean.size * (mean.size - 1))
-    if policy.best_gaussian and gaussian.elbo > state.fitted.elbo:
-        mean, covariance, needed = gaussian.mean, gaussian.covariance, policy.likelihood_gain
     map_ = space.whitened(state.map_, covariance)
-    process = _process_in(map_, state, recorder, policy)
+    process = _process_in(map_, state, recorder)
+    needed = max(policy.likelihood_gain, 0.5 * mean.size * (mean.size - 1))
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = iteration.fit_mixture(
@@ -87,22 +79,10 @@ def whitened(state: State, recorder: Recorder, rng: np.random.Generator, policy:
         process, space.as_component(mean, covariance, state.map_, map_), rng
     )
     known = one.elbo_sd < max(_SURE, fitted.elbo_sd)
-    better = one if known and one.elbo > fitted.elbo else fitted
-    return _entered(state, map_, process, better, policy)
+    return State(map_, process, one if known and one.elbo > fitted.elbo else fitted)
 
 
-def _entered(
-    state: State, map_: Transform, process: DenseProcess, fitted: Fitted, policy: Policy
-) -> State:
-    """The state in the other space. If the fit there is unreliable, the mixture before is the last
-    reliable one."""
-    reliable = fitted.mixture
-    if fitted.elbo_sd > policy.reliable:
-        reliable = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
-    return State(map_, process, fitted, reliable)
-
-
-def _process_in(map_: Transform, state: State, recorder: Recorder, policy: Policy) -> DenseProcess:
+def _process_in(map_: Transform, state: State, recorder: Recorder) -> DenseProcess:
     """The surrogate in another space, fitted from where it was."""
     return hyperparameter_fit.fit(training_data(recorder, map_), [_moved_guess(state, map_)], 50)
 

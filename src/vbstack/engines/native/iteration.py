@@ -14,7 +14,6 @@ from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.gaussian_process.dense import DenseProcess
-from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
@@ -30,26 +29,13 @@ class State:
     map_: Transform
     process: DenseProcess
     fitted: Fitted
-    reliable: DiagonalMixture | None = None  # the last mixture whose ELBO was reliable
 
 
-def first_state(
-    recorder: Evaluator, map_: Transform, rng: np.random.Generator, policy: Policy
-) -> State:
+def first_state(recorder: Evaluator, map_: Transform, rng: np.random.Generator) -> State:
     """The state after the first evaluations."""
     data = training_data(recorder, map_)
-    process = hyperparameter_fit.fit(data, _first_guesses(data, policy), 50)
+    process = hyperparameter_fit.fit(data, [hyperparameter_fit.first_guess(data)], 50)
     return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
-
-
-def _first_guesses(data: TrainingData, policy: Policy) -> list[Hyperparameters]:
-    """The hyperparameters to start from while little is known.
-
-    In many dimensions the kernel alone would explain a few values, promise as much far away from
-    them, and lead the run there; so there is a bowl as well.
-    """
-    guesses = [hyperparameter_fit.first_guess(data)]
-    return [*guesses, hyperparameter_fit.bowl_guess(data)] if policy.wary else guesses
 
 
 def _at_the_top(process: DenseProcess) -> DiagonalMixture:
@@ -59,14 +45,9 @@ def _at_the_top(process: DenseProcess) -> DiagonalMixture:
     return DiagonalMixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
 
 
-def fit_mixture(
-    process: DenseProcess,
-    start: DiagonalMixture,
-    rng: np.random.Generator,
-    penalty: float = 0.0,
-) -> Fitted:
+def fit_mixture(process: DenseProcess, start: DiagonalMixture, rng: np.random.Generator) -> Fitted:
     """A short fit from `start`, without dead components."""
-    mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
+    mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS)
     mixture = growth.without(mixture, mixture.weights < _NEGLIGIBLE)
     return mixture_fit.evaluated(process, mixture, rng)
 
@@ -83,47 +64,16 @@ def refitted(
     data = training_data(recorder, state.map_)
     starts = [state.process.hyperparameters]
     if warming:
-        starts += _first_guesses(data, policy)
-    if policy.gaussian_guess and not warming and number % 5 in (0, 3):
-        mean, covariance = state.fitted.mixture.moments()
-        starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
+        starts.append(hyperparameter_fit.first_guess(data))
     process = hyperparameter_fit.fit(data, starts, 30)
-    penalty = policy.penalty if warming and policy.wary else 0.0
-    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
+    fitted = fit_mixture(process, state.fitted.mixture, rng)
     lost = fitted.elbo < data.values.max() - policy.restart * process.dimension
     if lost or (warming and policy.restart < np.inf):
-        again = fit_mixture(process, _at_the_top(process), rng, penalty)
-        fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
-    if not warming and state.reliable is not None:
-        fitted = _reliable(process, fitted, state, state.reliable, policy, rng)
+        again = fit_mixture(process, _at_the_top(process), rng)
+        fitted = max(fitted, again, key=lambda fit: fit.elbo)
     if not warming and fitted.elbo_sd < policy.reliable and number % 2 == 0:
         fitted = _grown(process, fitted, int(policy.growth_limit * len(data.values)), policy, rng)
-    reliable = fitted.mixture if fitted.elbo_sd < policy.reliable else state.reliable
-    return State(state.map_, process, fitted, reliable)
-
-
-def _reliable(
-    process: DenseProcess,
-    fitted: Fitted,
-    state: State,
-    reliable: DiagonalMixture,
-    policy: Policy,
-    rng: np.random.Generator,
-) -> Fitted:
-    """Refit from the last reliable mixture if the new fit, or the one before, is unreliable.
-
-    The refit has a penalty for uncertainty. If it is unreliable too, the new fit stays for an
-    iteration: the evaluations then show what is there, and the next fit again starts from the
-    reliable mixture as well.
-    """
-    if fitted.elbo_sd < policy.reliable and state.fitted.elbo_sd <= policy.reliable:
-        return fitted
-    again = fit_mixture(process, reliable, rng, policy.penalty)
-    if again.elbo_sd < policy.reliable and (
-        fitted.elbo_sd > policy.reliable or again.elbo > fitted.elbo
-    ):
-        return again
-    return fitted
+    return State(state.map_, process, fitted)
 
 
 def _grown(

@@ -107,7 +107,7 @@ def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
 
 def _climbed(state: State, part: _Since, rng: np.random.Generator, policy: Policy) -> State | None:
     """The climber after its own warm-up; None where the run's surrogate knows what it found."""
-    climber = iteration.first_state(part, space.unit_box(part.problem), rng, policy)
+    climber = iteration.first_state(part, space.unit_box(part.problem), rng)
     best: list[float] = []
     while len(part.recorder) + policy.fun_evals_per_iter <= policy.max_fun_evals:
         data = climber.process.data
@@ -128,12 +128,8 @@ def _climbed(state: State, part: _Since, rng: np.random.Generator, policy: Polic
 def _joined(
     state: State, climber: State, recorder: Recorder, rng: np.random.Generator, policy: Policy
 ) -> State:
-    """The state with the climber's mixture as further components.
-
-    No mixture before counts as reliable: a refit from it would give up what was found.
-    """
+    """The state with the climber's mixture as further components."""
     there = space.mixture_in_space(climber.fitted.mixture, climber.map_, state.map_)
     both = growth.union(state.fitted.mixture, there, policy.climb_share)
     after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_))
-    fitted = iteration.fit_mixture(after.process, both, rng)
-    return replace(after, fitted=fitted, reliable=None)
+    return replace(after, fitted=iteration.fit_mixture(after.process, both, rng))

@@ -42,9 +42,6 @@ class Policy:
     # Warm-up ends when the best value gained less than a nat in three iterations.
     warm_up_gain: float = 1.0
     warm_up_window: int = 3
-    # In many dimensions the surrogate's guesses far from the first evaluations are wild: its fits
-    # also begin with a round bowl, and the mixture's have the penalty.
-    wary: bool = False
 
     # Looks for other modes at points of the whole box: so many without a find before a run ends.
     looks: int = 0
@@ -60,9 +57,6 @@ class Policy:
     candidates: int = 512
     local_search: int = 3  # rounds of perturbations around the best candidate
 
-    # The surrogate.
-    gaussian_guess: bool = True  # twice in five iterations: fits from the mixture's Gaussian too
-
     # The mixture while exploring.
     restart: float = 5.0  # nats per dimension below the best value: start again at the best points
     reliable: float = 1.0  # sd of an ELBO that is more data than guess
@@ -75,7 +69,6 @@ class Policy:
     whitenings: int = 10  # and other changes of the space, at most
     space_pause: int = 4  # iterations between two attempts
     likelihood_gain: float = 2.0  # nats that a whitened space must gain
-    best_gaussian: bool = True  # whitening by the best Gaussian where it is worth more
     own_axes: bool = False
 
     # The final fit, and its validation.
@@ -107,7 +100,6 @@ class Policy:
             "looks": 0 if noisy else 12 if dimension > 2 else 8,
             "calm_looks": 1 if many else 2,
             "first_tests": 0 if many else 1,
-            "wary": many,
             "own_axes": many,
             "finer": 8 if many else 1,
             "largest_variance": 1.0 if noisy else 0.05,

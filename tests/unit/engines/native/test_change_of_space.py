@@ -9,7 +9,9 @@ from vbstack import Problem
 from vbstack.engines.native import change_of_space, iteration, space
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.policy import Policy
+from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Recorder
+from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.runs.journal import Journal
 
 POLICY = Policy.of({}, 5)
@@ -29,7 +31,14 @@ def _turned_away(log_density, draws, rng):
     box = space.unit_box(problem)
     rotation = np.linalg.eigh(np.cov(draws.T))[1]
     map_ = space.along(box, rotation, np.cov(box.forward(draws).T))
-    state = iteration.first_state(recorder, map_, rng, POLICY)
+    data = training_data(recorder, map_)
+    guesses = [
+        hyperparameter_fit.first_guess(data),
+        hyperparameter_fit.gaussian_guess(data, data.inputs.mean(axis=0), data.inputs.std(axis=0)),
+    ]
+    process = hyperparameter_fit.fit(data, guesses, 100)
+    one = DiagonalMixture(np.ones(1), data.inputs.mean(axis=0)[None], data.inputs.std(axis=0)[None])
+    state = iteration.State(map_, process, iteration.fit_mixture(process, one, rng))
     for number in (0, 1, 2):
         state = iteration.refitted(state, recorder, rng, POLICY, False, number)
     return state, recorder
@@ -65,23 +74,6 @@ def test_own_axes_are_left_where_the_mixture_is_worth_less():
     assert change_of_space.straightened(modest, recorder, rng, anyway) is not modest
     lost = replace(modest, fitted=replace(modest.fitted, elbo_sd=2.0))
     assert change_of_space.straightened(lost, recorder, rng, anyway) is lost
-
-
-def test_an_unreliable_fit_in_another_space_is_not_the_last_reliable_mixture():
-    rng = np.random.default_rng(11)
-    state, _ = _turned_away(lambda x: -0.5 * float(x @ x), rng.standard_normal((40, 5)), rng)
-    map_ = space.along(state.map_, np.eye(5), state.fitted.mixture.moments()[1])
-    there = space.mixture_in_space(state.fitted.mixture, state.map_, map_)
-    other = replace(
-        state.fitted, mixture=DiagonalMixture(there.weights, there.means + 1, there.sds)
-    )
-    sure = change_of_space._entered(state, map_, state.process, replace(other, elbo_sd=0.5), POLICY)
-    assert sure.reliable is other.mixture
-    guess = change_of_space._entered(
-        state, map_, state.process, replace(other, elbo_sd=5.0), POLICY
-    )
-    assert guess.reliable is not None
-    np.testing.assert_array_equal(guess.reliable.means, there.means)
 
 
 def test_correlated_parameters_keep_the_axes_of_their_covariance():

@@ -3,25 +3,36 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from tests.small_problems import gaussian_problem
+from vbstack import Problem
 from vbstack.engines.native import iteration, mixture_fit, space
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.policy import Policy
+from vbstack.engines.recorder import Recorder
+from vbstack.runs.journal import Journal
 
 
-def test_after_an_unreliable_fit_the_mixture_goes_back_to_the_last_reliable_one(ridge):
-    rng, policy = np.random.default_rng(3), Policy.of({}, 2)
-    reliable = DiagonalMixture(
-        np.full(2, 0.5), np.array([[-0.5, 0], [0.5, 0]]), np.full((2, 2), 0.2)
+@pytest.mark.parametrize(("restart", "nearest"), [(5.0, True), (np.inf, False)])
+def test_a_mixture_far_below_the_best_value_starts_again_at_the_best_points(restart, nearest):
+    """The narrow mode is seven nats higher; a mixture on the wide one does not find its way."""
+
+    def log_density(x):
+        wide, narrow = np.square((x + 2) / 0.8).sum(), np.square((x - 2) / 0.2).sum()
+        return float(np.logaddexp(-0.5 * wide, 25 - 0.5 * narrow))
+
+    rng = np.random.default_rng(3)
+    problem = Problem(
+        log_density=log_density, plausible_lower_bounds=[-4, -4], plausible_upper_bounds=[4, 4]
     )
-    far = DiagonalMixture(np.ones(1), np.array([[9.0, 5.0]]), np.full((1, 2), 0.2))
-    unreliable = mixture_fit.Fitted(far, 50.0, 30.0)
-    map_ = space.unit_box(gaussian_problem(2))
-    state = iteration.State(map_, ridge, unreliable, reliable)
-    back = iteration._reliable(ridge, unreliable, state, reliable, policy, rng)
-    assert back.elbo_sd < 0.1
-    assert np.abs(back.mixture.means[:, 0]).max() < 2
-    sure = mixture_fit.evaluated(ridge, reliable, rng)
-    same = replace(state, fitted=sure)
-    assert iteration._reliable(ridge, sure, same, reliable, policy, rng) is sure
+    recorder = Recorder(problem, 0, Journal())
+    for spread, centre in ((1.0, -2.0), (0.25, 2.0)):
+        for point in centre + spread * rng.standard_normal((25, 2)):
+            recorder(point)
+    state = iteration.first_state(recorder, space.unit_box(problem), rng)
+    wide = DiagonalMixture(np.ones(1), np.full((1, 2), -0.25), np.full((1, 2), 0.05))
+    away = replace(state, fitted=mixture_fit.evaluated(state.process, wide, rng))
+    policy = Policy.of({"restart": restart}, 2)
+    after = iteration.refitted(away, recorder, rng, policy, warming=False, number=1)
+    found = after.map_.inverse(after.fitted.mixture.means)
+    assert bool(found[:, 0].max() > 1) is nearest

@@ -64,7 +64,6 @@ def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatc
     found, quiet = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 2)
     assert found is not None
     assert quiet == 0
-    assert found.reliable is None
     points = recorder.evaluations().x[before:]
     assert np.square(points - CENTRES[1]).sum(axis=1).min() < (1.5 * SD) ** 2
     draws = found.map_.inverse(found.fitted.mixture.draws(1000, np.random.default_rng(1)))

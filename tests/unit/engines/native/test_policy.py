@@ -18,8 +18,8 @@ def test_any_number_of_the_policy_can_be_set_and_others_depend_on_dimension_and_
     few, many, noisy = Policy.of({}, 2), Policy.of({"growth_gain": 0.1}, 8), Policy.of({}, 2, True)
     assert many.growth_gain == 0.1
     assert (few.looks, many.looks, noisy.looks) == (8, 12, 0)
-    assert many.wary
-    assert not few.wary
+    assert many.own_axes
+    assert not few.own_axes
 
 
 def test_an_option_that_does_not_exist_is_refused_with_its_name():
