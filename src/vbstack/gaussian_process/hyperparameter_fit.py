@@ -140,3 +140,17 @@ def gaussian_guess(data: TrainingData, mean: Array, sds: Array) -> Hyperparamete
     The mean function is then the log density itself; the kernel has the little that remains.
     """
     return Hyperparameters(np.log(2 * sds), 0.0, data.top, mean, np.log(sds))
+
+
+def bowl_guess(data: TrainingData) -> Hyperparameters:
+    """Hyperparameters to start from when all that is known is how values fall off from the best.
+
+    The mean function is a round bowl there: with r² the squared distance from the best point and y
+    the depth below it, m = top − r²/(2ω²) suggests ω² = r²/(2y), of which the median is taken.
+    """
+    best = int(np.argmax(data.values))
+    away = np.square(data.inputs - data.inputs[best]).sum(axis=1)
+    depth = np.maximum(data.values[best] - data.values, 1e-3)
+    others = away > 0
+    width = float(np.median(away[others] / (2 * depth[others]))) if others.any() else 1.0
+    return gaussian_guess(data, data.inputs[best], np.full(data.dimension, np.sqrt(width)))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from vbstack.engines.native.training import shaped
 from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.gaussian_process.hyperparameter_fit import Hyperpriors
 
@@ -40,3 +41,15 @@ def test_a_gaussian_is_guessed_by_its_moments(process):
     np.testing.assert_allclose(np.exp(guess.log_widths), sds)
     np.testing.assert_allclose(guess.lengths, 2 * sds)
     assert guess.height == process.data.values.max()
+
+
+def test_a_round_bowl_is_guessed_from_a_few_values():
+    """In six dimensions, where ten values say nothing about any one of them."""
+    x = np.random.default_rng(2).uniform(-0.5, 0.5, (10, 6))
+    data = shaped(x, -0.5 * np.square((x - x[3]) / 0.1).sum(axis=1))
+    guess = hyperparameter_fit.bowl_guess(data)
+    np.testing.assert_allclose(np.exp(guess.log_widths), 0.1, rtol=1e-9)
+    np.testing.assert_allclose(guess.centre, x[3])
+    # A fit from there sees the bowl, and promises nothing far away.
+    far = np.full((1, 6), 2.0)
+    assert hyperparameter_fit.fit(data, [guess], 50).predict(far)[0][0] < -1000

@@ -12,7 +12,7 @@ from vbstack.engines.allowed import allowed, draws_until_allowed
 from vbstack.engines.native.acquisition import Candidates, Region, Way
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.policy import Policy
-from vbstack.engines.native.training import compressed
+from vbstack.engines.native.training import compressed, noise_of_low
 from vbstack.engines.recorder import Evaluator, Recorder
 from vbstack.problem import EvaluationError, Problem
 
@@ -116,9 +116,8 @@ def more(
         seen = evaluation.value + float(state.map_.log_jacobian(point[None])[0])
         if left > 1:
             top = max(seen, float(process.data.values.max()))
-            value, sd = (
-                float(compressed(np.array(seen), top, point.size)),
-                evaluation.sd or 0.0,
-            )
+            low = compressed(np.array(seen), top, point.size)
+            sd = float(np.hypot(evaluation.sd or 0.0, noise_of_low(low, top, point.size)))
+            value = float(low)
             candidates = candidates.including(process, point, value, sd)
             process = process.including(point, value, sd)

@@ -13,11 +13,11 @@ from vbstack.gaussian_process.quadrature import variances
 
 
 def final(state: State, policy: Policy, rng: np.random.Generator) -> State:
-    """The state with a long fit of more components: some where mass is lacking, the others halves
-    of heavy ones. Those that the surrogate does not know are left out."""
+    """The state with a long fit, of more components where mass is lacking; those that the surrogate
+    does not know are left out."""
     process = state.process
-    start = growth.extended(process, state.fitted, policy.final_growth, policy, rng)
-    start = growth.split(start, policy.final_components, rng)
+    more = max(0, policy.final_components - state.fitted.mixture.size)
+    start = growth.extended(process, state.fitted, more, policy, rng)
     mixture = mixture_fit.fit(
         process, start, rng, rounds=3 * ROUNDS, penalty=policy.penalty, finer=policy.finer
     )

@@ -14,6 +14,7 @@ from vbstack.engines.native.training import training_data
 from vbstack.engines.recorder import Evaluator
 from vbstack.gaussian_process import hyperparameter_fit
 from vbstack.gaussian_process.dense import DenseProcess
+from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.transform import Transform
 
@@ -31,11 +32,19 @@ class State:
     fitted: Fitted
 
 
-def first_state(recorder: Evaluator, map_: Transform, rng: np.random.Generator) -> State:
+def first_state(
+    recorder: Evaluator, map_: Transform, rng: np.random.Generator, policy: Policy
+) -> State:
     """The state after the first evaluations."""
     data = training_data(recorder, map_)
-    process = hyperparameter_fit.fit(data, [hyperparameter_fit.first_guess(data)], 50)
+    process = hyperparameter_fit.fit(data, _first_guesses(data, policy), 50)
     return State(map_, process, fit_mixture(process, _at_the_top(process), rng))
+
+
+def _first_guesses(data: TrainingData, policy: Policy) -> list[Hyperparameters]:
+    """The hyperparameters to start from while little is known."""
+    guesses = [hyperparameter_fit.first_guess(data)]
+    return [*guesses, hyperparameter_fit.bowl_guess(data)] if policy.wary else guesses
 
 
 def _at_the_top(process: DenseProcess) -> DiagonalMixture:
@@ -45,9 +54,11 @@ def _at_the_top(process: DenseProcess) -> DiagonalMixture:
     return DiagonalMixture(np.array([0.5, 0.5]), means, np.tile(sds, (2, 1)))
 
 
-def fit_mixture(process: DenseProcess, start: DiagonalMixture, rng: np.random.Generator) -> Fitted:
+def fit_mixture(
+    process: DenseProcess, start: DiagonalMixture, rng: np.random.Generator, penalty: float = 0.0
+) -> Fitted:
     """A short fit from `start`, without dead components."""
-    mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS)
+    mixture = mixture_fit.fit(process, start, rng, rounds=ROUNDS, penalty=penalty)
     mixture = growth.without(mixture, mixture.weights < _NEGLIGIBLE)
     return mixture_fit.evaluated(process, mixture, rng)
 
@@ -64,13 +75,17 @@ def refitted(
     data = training_data(recorder, state.map_)
     starts = [state.process.hyperparameters]
     if warming:
-        starts.append(hyperparameter_fit.first_guess(data))
+        starts += _first_guesses(data, policy)
+    elif policy.gaussian_guess and number % 5 in (0, 3):
+        mean, covariance = state.fitted.mixture.moments()
+        starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
     process = hyperparameter_fit.fit(data, starts, 30)
-    fitted = fit_mixture(process, state.fitted.mixture, rng)
+    penalty = policy.penalty if warming and policy.wary else 0.0
+    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
     lost = fitted.elbo < data.values.max() - policy.restart * process.dimension
     if lost or (warming and policy.restart < np.inf):
-        again = fit_mixture(process, _at_the_top(process), rng)
-        fitted = max(fitted, again, key=lambda fit: fit.elbo)
+        again = fit_mixture(process, _at_the_top(process), rng, penalty)
+        fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
     if not warming and fitted.elbo_sd < policy.reliable and number % 2 == 0:
         fitted = _grown(process, fitted, int(policy.growth_limit * len(data.values)), policy, rng)
     return State(state.map_, process, fitted)

@@ -107,7 +107,7 @@ def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
 
 def _climbed(state: State, part: _Since, rng: np.random.Generator, policy: Policy) -> State | None:
     """The climber after its own warm-up; None where the run's surrogate knows what it found."""
-    climber = iteration.first_state(part, space.unit_box(part.problem), rng)
+    climber = iteration.first_state(part, space.unit_box(part.problem), rng, policy)
     best: list[float] = []
     while len(part.recorder) + policy.fun_evals_per_iter <= policy.max_fun_evals:
         data = climber.process.data

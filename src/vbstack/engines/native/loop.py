@@ -119,7 +119,7 @@ def _explore(
     warming, whitenings, tried = True, 0, -policy.space_pause
     began = 0  # the iteration since which the run knows its modes; those before say nothing
     quiet = int(np.isfinite(policy.reach or np.inf))  # looks that found nothing; a start is one
-    state = iteration.first_state(recorder, map_, rng)
+    state = iteration.first_state(recorder, map_, rng, policy)
     while len(recorder) < policy.max_fun_evals and len(history) < policy.max_iter:
         recent = history[began:]
         calm = not warming and any(_small(recent, policy)[:1])

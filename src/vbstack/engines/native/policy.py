@@ -43,6 +43,10 @@ class Policy:
     warm_up_gain: float = 1.0
     warm_up_window: int = 3
 
+    # In many dimensions the surrogate promises much where it knows nothing, and leads a run there:
+    # its fits also begin with a round bowl, and those of the mixture have the penalty.
+    wary: bool = False
+
     # Looks for other modes at points of the whole box: so many without a find before a run ends.
     looks: int = 0
     calm_looks: int = 1  # of them in each calm iteration, in place of other evaluations
@@ -56,6 +60,10 @@ class Policy:
     calm_tests: int = 2
     candidates: int = 512
     local_search: int = 3  # rounds of perturbations around the best candidate
+
+    # The surrogate: twice in five iterations its fit also begins as if the posterior were Gaussian.
+    # Only so the surrogate of a Gaussian becomes exact.
+    gaussian_guess: bool = True
 
     # The mixture while exploring.
     restart: float = 5.0  # nats per dimension below the best value: start again at the best points
@@ -72,10 +80,9 @@ class Policy:
     own_axes: bool = False
 
     # The final fit, and its validation.
-    final_components: int = 50
+    final_components: int = 50  # at most, if more are added where mass is lacking
     penalty: float = 1.0  # β
     largest_variance: float = 0.05  # components whose J is larger are left out
-    final_growth: int = 10  # components that may be added where mass is lacking
     finer: int = 1  # times as many points for the entropy
     validations: int = 4
     misfit: float = 12.0  # by which J is enlarged: no log density is a draw of the prior
@@ -100,6 +107,7 @@ class Policy:
             "looks": 0 if noisy else 12 if dimension > 2 else 8,
             "calm_looks": 1 if many else 2,
             "first_tests": 0 if many else 1,
+            "wary": many,
             "own_axes": many,
             "finer": 8 if many else 1,
             "largest_variance": 1.0 if noisy else 0.05,

@@ -19,6 +19,9 @@ from vbstack.runs.transform import Transform
 # Nats per dimension below the best, beyond which depth counts logarithmically: all mass is far
 # above, also of a Student t in ten dimensions, and the kernel need not follow the rest.
 DEPTH = 20.0
+LOW_NOISE = (
+    0.1  # of the depth beyond: without it the mean of a Gaussian is off by 0.05 sd, not 0.002
+)
 
 
 def training_data(recorder: Evaluator, map_: Transform) -> TrainingData:
@@ -34,10 +37,20 @@ def training_data(recorder: Evaluator, map_: Transform) -> TrainingData:
 
 
 def shaped(inputs: Array, values: Array, sds: Array | None = None) -> TrainingData:
-    """Points and their values, low ones compressed; `sds` are those of noisy values."""
-    noise = np.full(len(values), JITTER) if sds is None else JITTER + sds**2
-    values = compressed(values, float(values.max()), inputs.shape[1])
-    return TrainingData(inputs, values, noise, sds)
+    """Points and their values, low ones compressed; `sds` are those of noisy values.
+
+    Where values are compressed, a Gaussian's log density is no longer quadratic. Noise keeps a few
+    such values from bending the surrogate where the mass is.
+    """
+    top = float(values.max())
+    low = compressed(values, top, inputs.shape[1])
+    noise = JITTER + noise_of_low(low, top, inputs.shape[1]) ** 2
+    return TrainingData(inputs, low, noise if sds is None else noise + sds**2, sds)
+
+
+def noise_of_low(values: Array, top: float, dimension: int) -> Array:
+    """The standard deviation that compressed values are taken to have; others have none."""
+    return np.asarray(LOW_NOISE * np.maximum(top - values - DEPTH * dimension, 0.0))
 
 
 def compressed(values: Array, top: float, dimension: int) -> Array:

@@ -29,10 +29,10 @@ def test_a_mixture_far_below_the_best_value_starts_again_at_the_best_points(rest
     for spread, centre in ((1.0, -2.0), (0.25, 2.0)):
         for point in centre + spread * rng.standard_normal((25, 2)):
             recorder(point)
-    state = iteration.first_state(recorder, space.unit_box(problem), rng)
+    policy = Policy.of({"restart": restart}, 2)
+    state = iteration.first_state(recorder, space.unit_box(problem), rng, policy)
     wide = DiagonalMixture(np.ones(1), np.full((1, 2), -0.25), np.full((1, 2), 0.05))
     away = replace(state, fitted=mixture_fit.evaluated(state.process, wide, rng))
-    policy = Policy.of({"restart": restart}, 2)
     after = iteration.refitted(away, recorder, rng, policy, warming=False, number=1)
     found = after.map_.inverse(after.fitted.mixture.means)
     assert bool(found[:, 0].max() > 1) is nearest
