@@ -80,7 +80,7 @@ class Policy:
     own_axes: bool = False
 
     # The final fit, and its validation.
-    final_components: int = 50  # at most, if more are added where mass is lacking
+    final_components: int = 80  # at most: a thin ring gains 0.12 nats by more than 50
     penalty: float = 1.0  # β
     largest_variance: float = 0.05  # components whose J is larger are left out
     finer: int = 1  # times as many points for the entropy

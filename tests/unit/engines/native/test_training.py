@@ -1,6 +1,7 @@
 """The evaluations of a run as its surrogate sees them."""
 
 import numpy as np
+import pytest
 
 from tests.small_problems import beta_problem
 from vbstack import Problem
@@ -20,12 +21,14 @@ def test_low_values_are_compressed_and_keep_their_order():
     assert found[4] > -500
 
 
-def test_low_values_are_compressed_below_the_best_and_exact_values_have_no_noise():
+def test_low_values_are_compressed_below_the_best_and_only_they_have_noise():
     inputs, values = np.zeros((5, 2)), np.array([3.0, 0.0, -16.9, -27.0, -1e6])
     data = shaped(inputs, values)
     assert data.sds is None
     np.testing.assert_array_equal(data.values, compressed(values, 3.0, 2))
-    np.testing.assert_allclose(data.noise_variance, JITTER)
+    np.testing.assert_allclose(data.noise_variance[:4], JITTER)
+    beyond = 3.0 - data.values[4] - 40.0
+    assert data.noise_variance[4] == pytest.approx(JITTER + (0.1 * beyond) ** 2)
 
 
 def test_noisy_values_keep_their_noise():
