@@ -203,9 +203,9 @@ def _coverage_rows() -> dict[str, dict[str, Summary]]:
     }
 
 
-def ablation(name: str = "ablation") -> list[str]:
+def ablation() -> list[str]:
     """What the engine loses without each of its heuristics."""
-    rows = _results(name)
+    rows = _results("ablation")
     lines = [["without", *(name for name in MEASURES if name != "modes of a run")]]
     for switch in dict.fromkeys(row["switch"] for row in rows):
         if switch != WHOLE:
@@ -309,7 +309,6 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "coverage": coverage,
     "enough": enough,
     "ablation": ablation,
-    "ablation_before": lambda: ablation("ablation_before"),
     "pooling": pooling,
     "pooling_exact": lambda: pooling("pooling_exact"),
     "variants": variants,

@@ -43,8 +43,6 @@ Score = Callable[[Array, Array, Array, float], Array]  # of mean, variance, log 
 
 _PERTURBATIONS = 24
 _DRAWS, _FLATTENED_DRAWS = 64, 256  # of the mixture, of which one is chosen
-_TEMPERATURE = 3.0
-_WIDER = 2.0  # than the mixture's components
 
 
 @dataclass(frozen=True)
@@ -216,11 +214,12 @@ def flattened_draw(
     rng: np.random.Generator,
 ) -> Array:
     """A point (D,) drawn around the mixture with density ∝ s e^((f̄ + s)/T)."""
-    wide = DiagonalMixture(mixture.weights, mixture.means, _WIDER * mixture.sds)
+    policy = candidates.policy
+    wide = DiagonalMixture(mixture.weights, mixture.means, policy.wider * mixture.sds)
     draws = within_reach(candidates.map_, wide.draws(_FLATTENED_DRAWS, rng))
     mean, variance = process.predict(draws)
     sds = np.sqrt(variance)
-    logs = np.log(sds) + (mean + sds) / _TEMPERATURE - wide.log_density(draws)
+    logs = np.log(sds) + (mean + sds) / policy.temperature - wide.log_density(draws)
     shares = np.exp(logs - logs.max()) * candidates.may_choose(draws)
     if not shares.any():
         return most_promising(candidates, process, mixture, rng)

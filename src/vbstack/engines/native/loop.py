@@ -185,7 +185,8 @@ def _validated(
         top, dimension = float(data.values.max()), mixture.dimension
         misses = np.abs(compressed(found[inside], top, dimension) - mean[inside])
         noise = np.array([evaluation.sd or 0.0 for evaluation in made])[inside]
-        if not (misses > 0.5 + 3 * np.sqrt(variance[inside] + noise**2)).any():
+        allowed = policy.validation_sds * np.sqrt(variance[inside] + noise**2)
+        if not (misses > policy.validation_nats + allowed).any():
             return iteration.with_surrogate_conditioned(state, data, rng), True
         refitted = iteration.with_surrogate_refitted(state, data)
         state = final_fit.final(refitted, policy, rng)

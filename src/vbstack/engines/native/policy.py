@@ -5,7 +5,7 @@ Any field can be set by the option of its name. `python -m benchmarks ablation` 
 heuristic at a time and measures what that costs (`benchmarks/results/ablation.md`).
 
 What stays in the modules: constants of numerical methods (steps and tolerances of optimisers, sizes
-of quadratures), which change the time a run takes but not where it evaluates.
+of quadratures), which change the time a run takes but hardly where it evaluates.
 """
 
 from __future__ import annotations
@@ -25,32 +25,36 @@ MANY = 4  # dimensions; beyond, little is known at first, and mass is where no p
 class Policy:
     """How a run behaves; `of` gives the values that depend on dimension and noise."""
 
-    # Budget, and when a run has settled.
+    # Budget: pyvbmc's, 50 (D + 2), with noise 75 (D + 2).
     max_fun_evals: int
+    # Evaluations between two fits: fewer in many dimensions, where each fit learns more from one.
     fun_evals_per_iter: int
+    # A run has settled when 80 % of so many iterations, the last one too, changed the ELBO by less
+    # than the tolerance, and its sd and the mean (in sds) by less than three times that.
     settled_iterations: int
-    tolerance: float
-    fun_eval_start: int = 10
+    tolerance: float  # nats: what a stack of ten hardly notices
+    settled_share: float = 0.8
+    fun_eval_start: int = 10  # as pyvbmc: the start and nine points
     max_iter: int = 1000
-    settled_share: float = 0.8  # of the last iterations that must have changed little
 
     # Reach: of the first points and of the warm-up's steps, in widths of the plausible box. None:
-    # each run draws one of `reaches` from its seed, so that the runs of a stack differ.
+    # each run draws one of `reaches` from its seed, so that the runs of a stack differ: some stay
+    # in the basin of their start, some begin all over the box.
     reach: float | None = None
     reaches: tuple[float, ...] = (0.15, 0.3, np.inf)
 
     # Warm-up ends when the best value gained less than a nat in three iterations.
     warm_up_gain: float = 1.0
     warm_up_window: int = 3
-
     # In many dimensions the surrogate promises much where it knows nothing, and leads a run there:
     # its fits also begin with a round bowl, and those of the mixture have the penalty.
     wary: bool = False
 
     # Looks for other modes at points of the whole box: so many without a find before a run ends.
+    # With eight to twelve, four runs look at thirty places or more.
     looks: int = 0
     calm_looks: int = 1  # of them in each calm iteration, in place of other evaluations
-    surprise: float = 3.0  # nats above the prediction, from which on a look leads to a climb
+    surprise: float = 3.0  # nats above the prediction; few surrogates are wrong by that far away
     look_reserve: int = 3  # times what settling takes: to climb, to fit a new mode, and to settle
     climb_share: float = 0.3  # weight of the new mode's components before they are fitted
 
@@ -58,7 +62,9 @@ class Policy:
     # each calm one. Up to four dimensions they are exploratory, in more draws of the mixture.
     first_tests: int = 1
     calm_tests: int = 2
-    candidates: int = 512
+    temperature: float = 3.0  # with noise: by which the surrogate is flattened that draws are from,
+    wider: float = 2.0  # around a mixture so much wider; see `python -m benchmarks noisy-bias`
+    candidates: int = 512  # with 128 a run takes 7 % more evaluations
     local_search: int = 3  # rounds of perturbations around the best candidate
 
     # The surrogate: twice in five iterations its fit also begins as if the posterior were Gaussian.
@@ -70,21 +76,23 @@ class Policy:
     reliable: float = 1.0  # sd of an ELBO that is more data than guess
     growth_limit: float = 2 / 3  # components for each evaluation
     growth_gain: float = 0.005  # nats that more components must bring
-    most_components: int = 50
+    most_components: int = 50  # more slow a run down, and the final fit can add some
     lacking: float = 5e-4  # share of the mass, by a component that is worth adding
 
     # The space.
-    whitenings: int = 10  # and other changes of the space, at most
+    whitenings: int = 10  # and other changes of the space, at most: they could undo each other
     space_pause: int = 4  # iterations between two attempts
-    likelihood_gain: float = 2.0  # nats that a whitened space must gain
-    own_axes: bool = False
+    likelihood_gain: float = 2.0  # nats that a changed space must gain
+    own_axes: bool = False  # back to the parameters' axes, along which a bend is simplest
 
     # The final fit, and its validation.
     final_components: int = 80  # at most: a thin ring gains 0.12 nats by more than 50
-    penalty: float = 1.0  # β
+    penalty: float = 1.0  # β; without it the ELBOs of `twice4` are off by 0.07 nats, not 0.005
     largest_variance: float = 0.05  # components whose J is larger are left out
-    finer: int = 1  # times as many points for the entropy
-    validations: int = 4
+    finer: int = 1  # times as many points for the entropy; in many dimensions a fit learns them
+    validations: int = 4  # attempts, the last of which must pass:
+    validation_nats: float = 0.5  # no validation evaluation is further from its prediction than
+    validation_sds: float = 3.0  # so many nats and standard deviations together
     misfit: float = 12.0  # by which J is enlarged: no log density is a draw of the prior
 
     @classmethod
@@ -104,13 +112,13 @@ class Policy:
             "settled_iterations": 5 if many else 4,
             "tolerance": 0.1 if noisy else 0.05,
             "reach": np.inf if noisy else None,
+            "wary": many,
             "looks": 0 if noisy else 12 if dimension > 2 else 8,
             "calm_looks": 1 if many else 2,
             "first_tests": 0 if many else 1,
-            "wary": many,
             "own_axes": many,
-            "finer": 8 if many else 1,
             "largest_variance": 1.0 if noisy else 0.05,
+            "finer": 8 if many else 1,
             "misfit": 4.0 if noisy else 12.0,
         }
         given = {name: value for name, value in options.items() if value is not None}
@@ -131,7 +139,8 @@ class Policy:
         ):
             if not (name.startswith("max_") and getattr(self, name) == np.inf):  # no limit
                 checked_whole(f"option {name}", getattr(self, name), least)
-        checked_whole("option whitenings", self.whitenings, 0)
+        for name in ("whitenings", "looks", "calm_looks"):
+            checked_whole(f"option {name}", getattr(self, name), 0)
         for name in ("tolerance", "largest_variance", "penalty", "reach"):
             value = getattr(self, name)
             if name == "reach" and value is None:
