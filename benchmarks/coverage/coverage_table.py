@@ -69,7 +69,7 @@ class Summary:
 
     @property
     def enough(self) -> int:
-        return sum(row.enough for row in self.rows)
+        return sum(row.says_enough for row in self.rows)
 
 
 def line(s: Summary) -> str:

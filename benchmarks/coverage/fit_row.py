@@ -91,13 +91,18 @@ class FitRow:
         """Σ_k p_k 1[q_k ≥ p_k / 2] for the true masses p and the stack's q."""
         return mass_found(self.shares, masses)
 
+    @property
+    def says_enough(self) -> bool:
+        """What the present rule says; of rows without waves, what the rule said then."""
+        return self.waves[-1].enough() if self.waves else self.enough
+
     def misses_large_mode(self, masses: Array) -> bool:
         """Whether a mode of a tenth of the mass or more is missing."""
         return bool(np.any(~_found(self.shares, masses) & (masses >= LARGE)))
 
     def false_enough(self, masses: Array) -> bool:
         """Whether the diagnostics said "enough" while more than 2 % of the mass is missing."""
-        return self.enough and 1 - self.mass_found(masses) > TOO_MUCH
+        return self.says_enough and 1 - self.mass_found(masses) > TOO_MUCH
 
     def found_by_runs(self, masses: Array) -> NDArray[np.bool_]:
         """Which run found which mode, (runs, k): half of its mass, or 5 % of the run's own."""
