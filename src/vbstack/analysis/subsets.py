@@ -113,14 +113,15 @@ class Subsets:
     def best(self, members: ArrayLike) -> tuple[float, Array]:
         """The ELBO of the stack of the runs `members`, and its component weights (K,)."""
         keep = np.flatnonzero(np.isin(self.owner, members))
-        fitting = self.fitting.face(keep)
-        if self.naive:
-            v = np.full(keep.size, 1 / keep.size)
-            value = fitting.value(v)
-        else:
-            optimum = maximise(fitting, self._start(keep), _GOOD_ENOUGH, _GRADIENTS)
-            v, value = optimum.weights, optimum.value
-        score = self.scoring.face(keep).value(v)
+        fitting, scoring = self.fitting.face(keep), self.scoring.face(keep)
+        start = np.full(keep.size, 1 / keep.size) if self.naive else self._start(keep)
+        v, value, score = start, fitting.value(start), scoring.value(start)
+        if not self.naive:
+            optimum = maximise(fitting, start, _GOOD_ENOUGH, _GRADIENTS)
+            found = scoring.value(optimum.weights)
+            # A component far wider than all others has too few draws: A may promise nats for it.
+            if found > score:
+                v, value, score = optimum.weights, optimum.value, found
         whole = np.zeros(self.owner.size)
         whole[keep] = v
         gain = 0.5 * (value - self.base[0]) + 0.5 * (score - self.base[1])
