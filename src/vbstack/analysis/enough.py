@@ -1,12 +1,13 @@
 """Are the runs enough? The rule, and what it estimates from the runs alone.
 
-A part of the posterior that c of M runs cover was found by c − 1 of the M − 1 others, seen from a
-run that found it. So a run finds it with a probability of about p = (c − 1) / (M − 1), and all M
-runs miss a part like it with probability m = (1 − p)^M. For each that is seen, m / (1 − m) are
-expected to be missing (Horvitz & Thompson 1952; leaving out the run that found it is Good's and
-Turing's way, 1953, without which a part that was found by luck would count as easily found):
+A run finds a part of the posterior that c of M runs cover with a probability of about p = c / M.
+All M runs miss a part like it with probability m = (1 − p)^M. For each that is seen, m / (1 − m)
+are expected to be missing (capture and recapture; Horvitz & Thompson 1952):
 
-    missing mass ≈ Σ_c  mass covered by exactly c runs × m(c) / (1 − m(c)),    at most 1 each.
+    missing mass ≈ Σ_c  mass covered by exactly c runs × m(c) / (1 − m(c))
+
+On average that is too much where a run finds a part with a probability of a third or more (four
+runs), or a fifth or more (eight), and too little of parts that are found less often.
 
 A mode that no run met leaves no such trace. What can be said about it is how often the runs looked:
 a basin that holds a share s of the plausible box is missed by n independent looks with probability
@@ -44,9 +45,8 @@ def missing_mass(by_runs: Array) -> float:
     runs = by_runs.size - 1
     if runs == 1:
         return 1.0
-    found = np.arange(runs) / (runs - 1)  # by another run, of what 1, 2, … runs cover
-    missed = (1 - found) ** runs
-    return float(by_runs[1:] @ (missed / np.maximum(1 - missed, missed)))
+    missed = (1 - np.arange(1, runs + 1) / runs) ** runs
+    return float(by_runs[1:] @ (missed / (1 - missed)))
 
 
 def hidden_basin(looks: int) -> float:
@@ -78,7 +78,7 @@ def enough_runs(
         Places where the runs could have met another mode and did not, of all runs together.
     """
     count, largest, missing = gains.size, float(gains.max()), missing_mass(by_runs)
-    fewest = FEWEST if looks >= LOOKS else FEWEST_WITHOUT_LOOKS
+    fewest = fewest_runs(count, looks)
     limit = max(tolerance, noise_sd)
     unseen = (
         f"a mode whose basin is {hidden_basin(max(looks, count)):.0%} of the plausible box is "
@@ -102,6 +102,14 @@ def enough_runs(
             f"recover what every run missed: {unseen}."
         )
     return Verdict(text.startswith("Enough"), text, fewest)
+
+
+def fewest_runs(count: int, looks: int) -> int:
+    """How many runs are needed before they can be enough, if further ones look as often."""
+    if looks >= LOOKS:
+        return FEWEST
+    more = int(np.ceil(count * LOOKS / looks)) if looks else FEWEST_WITHOUT_LOOKS
+    return min(max(more, FEWEST, count + 1), FEWEST_WITHOUT_LOOKS)
 
 
 def _runs(count: int) -> str:

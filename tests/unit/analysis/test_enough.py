@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from vbstack.analysis.enough import LOOKS, enough_runs, hidden_basin, missing_mass
+from vbstack.analysis.enough import (
+    LOOKS,
+    enough_runs,
+    fewest_runs,
+    hidden_basin,
+    missing_mass,
+)
 
 
 def found_by(count, runs):
@@ -30,10 +36,10 @@ def test_the_missing_mass_is_that_of_modes_like_those_found():
     assert np.mean(truths) < np.mean(estimates) < 10 * np.mean(truths)
 
 
-def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_as_much_again():
+def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_half_as_much_again():
     assert missing_mass(found_by(8, 8)) == 0
-    assert missing_mass(found_by(3, 8)) == pytest.approx((5 / 7) ** 8, rel=0.1)
-    assert missing_mass(found_by(1, 8)) == 1
+    assert missing_mass(found_by(3, 8)) == pytest.approx((5 / 8) ** 8, rel=0.05)
+    assert missing_mass(found_by(1, 8)) == pytest.approx(0.52, abs=0.01)
     assert missing_mass(found_by(1, 1)) == 1
 
 
@@ -60,4 +66,12 @@ def test_the_rule(gains, by_runs, looks, noise_sd, enough):
     found = enough_runs(np.array(gains), by_runs, looks, noise_sd=noise_sd)
     assert found.enough is enough
     assert found.text.startswith("Enough runs" if enough else "More runs are needed")
-    assert found.at_least == (4 if looks >= LOOKS else 8)
+    assert found.at_least == fewest_runs(len(gains), looks)
+
+
+@pytest.mark.parametrize(
+    ("count", "looks", "fewest"),
+    [(4, 0, 8), (4, LOOKS, 4), (4, LOOKS - 1, 5), (4, 20, 6), (1, 1, 8), (3, 24, 4), (10, 5, 8)],
+)
+def test_runs_that_look_less_often_have_to_be_more(count, looks, fewest):
+    assert fewest_runs(count, looks) == fewest
