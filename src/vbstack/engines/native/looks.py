@@ -3,7 +3,7 @@
 A run that began around its start knows one mode, and predicts the log density well wherever that
 mode is the nearest. A value far above its prediction, however low, is nearer to another mode. From
 there the run climbs: a few points around it, then steps within a box around the best point so far,
-led by a surrogate of these evaluations alone. It ends where the steps gain nothing, or where the
+led by a surrogate of these evaluations alone. It ends by the rule that ends a warm-up, or where the
 run's own surrogate predicts what they found.
 """
 

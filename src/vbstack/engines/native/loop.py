@@ -1,9 +1,10 @@
 """The native engine: variational Bayesian Monte Carlo, arranged for runs that will be stacked.
 
     repeat: evaluate a few points, some of them exploratory (acquisition) · refit the surrogate
-            (hyperparameter_fit) · refit the mixture (mixture_fit) · after warm-up, whiten or turn
-            the space, or go back to the parameters' own axes, if that is better (change_of_space)
-    until:  ELBO, its sd and the mean have settled
+            (hyperparameter_fit) · refit the mixture (mixture_fit) · after warm-up, whiten
+            the space, or go back to the parameters' own axes, if that is better (change_of_space);
+            once calm, look elsewhere (looks)
+    until:  ELBO, its sd and the mean have settled, and looks find nothing more
     end:    own axes once more; a final fit with more components, penalised for uncertainty
             (final_fit); validation evaluations at the least certain of them
 
