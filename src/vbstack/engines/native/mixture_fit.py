@@ -8,8 +8,8 @@ I and J are exact (`quadrature`); the entropy is a fixed-sample average over shi
 
 so the whole is smooth and L-BFGS applies. A long fit would learn its points: q sinks at them and
 rises between. So a fit is a row of short ones, each on new points, and the result the average of
-the later half. β > 0, in the final fit and in warm-up in many dimensions, keeps components away from
-where the surrogate is uncertain (lower confidence bound).
+the later half. β > 0, in the final fit and in warm-up in many dimensions, keeps components away
+from where the surrogate is uncertain (lower confidence bound).
 """
 
 from __future__ import annotations
