@@ -79,9 +79,9 @@ def test_the_job_array_script_does_one_run(tmp_path):
 
 
 def test_the_quickstart_finds_the_line():
-    posterior = quickstart.main(1, options=SHORT_NATIVE, progress=False, screen=ANY)
+    posterior = quickstart.main(1, progress=False)
     mean, covariance = posterior.moments()
-    assert abs(mean[1] - 1.9) < 3 * np.sqrt(covariance[1, 1])
+    assert abs(mean[1] - 1.9) < np.sqrt(covariance[1, 1])
 
 
 def test_bounded_parameters_stay_within_their_bounds():
