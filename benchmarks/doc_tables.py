@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.coverage.ablation import MEASURES, WHOLE, change_text, compared
 from benchmarks.coverage.command import ROWS
-from benchmarks.coverage.coverage_table import Summary, summaries
+from benchmarks.coverage.coverage_table import Summary, of_present_engine, summaries
 from benchmarks.coverage.fit_row import TOO_MUCH
 from benchmarks.folders import RESULTS, ROOT
 from benchmarks.options import options_of
@@ -24,8 +24,6 @@ from benchmarks.races.race_engines import NOISY
 
 PAGES = ("README.md", "docs/engine-results.md", "docs/engine-ablation.md", "docs/pooling.md")
 MARK = re.compile(r"(<!-- python -m benchmarks doc-tables: (\w+) -->\n)((?:\|.*\n)*)")
-
-PRESENT = "present"  # label of the coverage rows of the present engine
 
 NAMES = {
     "gmm": "GMM",
@@ -163,7 +161,7 @@ def enough() -> list[str]:
             *("of ten runs", "lost nats", "of ten runs", "false"),
         ]
     ]
-    for s in _of_present_engine():
+    for s in of_present_engine(summaries(RESULTS / ROWS)):
         if s.target.truth.noise_sd == 0 and all(row.waves for row in s.rows):
             lines.append([s.file.target, *_stops(s)])
     return _table(lines)
@@ -188,15 +186,11 @@ def _stops(s: Summary) -> list[str]:
     ]
 
 
-def _of_present_engine() -> list[Summary]:
-    found = summaries(RESULTS / ROWS)
-    return [s for s in found if s.file.engine == "native" and s.file.label == PRESENT]
-
-
 def _coverage_rows() -> dict[str, dict[str, Summary]]:
     """Targets with several modes: the present engine's fits, and pyvbmc's where there are any."""
-    native = {s.file.target: s for s in _of_present_engine() if s.target.masses.size > 1}
-    theirs = {s.file.target: s for s in summaries(RESULTS / ROWS) if s.file.engine == "pyvbmc"}
+    found = summaries(RESULTS / ROWS)
+    native = {s.file.target: s for s in of_present_engine(found) if s.target.masses.size > 1}
+    theirs = {s.file.target: s for s in found if s.file.engine == "pyvbmc"}
     return {
         name: {"native": s} | ({"pyvbmc": theirs[name]} if name in theirs else {})
         for name, s in native.items()
@@ -205,7 +199,7 @@ def _coverage_rows() -> dict[str, dict[str, Summary]]:
 
 def ablation() -> list[str]:
     """What the engine loses without each of its heuristics."""
-    rows = _results("ablation")
+    rows = _results("ablation_second")
     lines = [["without", *(name for name in MEASURES if name != "modes of a run")]]
     for switch in dict.fromkeys(row["switch"] for row in rows):
         if switch != WHOLE:

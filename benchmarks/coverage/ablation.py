@@ -5,8 +5,9 @@
 
 Every switch of `Policy` is turned off, one at a time, on the exact development targets of coverage.
 Five runs with the starts and seeds of one plan make a stack; the same plan with the whole engine is
-what it is compared with. Rows that are stored are not made again: `results/ablation.json`, which
-also says which targets and plans there are; the table is `results/ablation.md`.
+what it is compared with. Rows that are stored are not made again: `results/ablation_<label>.json`,
+where the label names the engine; the table is beside them. Stored are `first` and `second`, made
+before what showed no gain was removed.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "validation": {"validations": 0},
     "iterations by dimension": {"fun_evals_per_iter": 5, "settled_iterations": 4},
 }
-FILE = "ablation.json"
 
 
 def targets() -> dict[str, CoverageTarget]:
@@ -199,6 +199,7 @@ def missing(
 
 def main(argv: list[str]) -> None:
     parser = options_of("ablation", __doc__)
+    parser.add_argument("--label", default="present", help="of the engine; its rows are kept apart")
     parser.add_argument("--plans", type=int, default=2)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--target", nargs="+", choices=list(targets()), default=list(targets()))
@@ -206,7 +207,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--table", action="store_true", help="make no rows")
     arguments = parser.parse_args(argv)
-    path = arguments.results / FILE
+    path = arguments.results / f"ablation_{arguments.label}.json"
     rows: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
     if not arguments.table:
         todo = list(missing(rows, arguments.plans, arguments.switch, arguments.target))
@@ -218,4 +219,4 @@ def main(argv: list[str]) -> None:
                 if done % 10 == 0:
                     spent = time.monotonic() - begun
                     print(f"{done} of {len(todo)} after {spent:.0f} s", flush=True)
-    (arguments.results / "ablation.md").write_text(table(rows), encoding="utf-8")
+    path.with_suffix(".md").write_text(table(rows), encoding="utf-8")

@@ -7,9 +7,9 @@
 
 Every fit is a row in `results/coverage/<target>-<engine>-<label>.json`; those that are there are
 not made again, and several processes may add to one file. `--label` names what the engine is or
-was. Seed s makes the native runs of plan 1000 + s. With `--same-starts` they are those of the
-archives' plan, in the subsets that pyvbmc's runs are stacked in. `+auto` and `+same-starts` are
-added to the label.
+was; the tables of the docs are of the label "present". Seed s makes the native runs of plan
+1000 + s. With `--same-starts` they are those of the archives' plan, in the subsets that pyvbmc's
+runs are stacked in. `+auto` and `+same-starts` are added to the label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.coverage import making_runs
 from benchmarks.coverage.archiving import archived_runs
-from benchmarks.coverage.coverage_table import Summary, line, summaries, table
+from benchmarks.coverage.coverage_table import Summary, line, of_present_engine, summaries, table
 from benchmarks.coverage.fit_row import FitRow
 from benchmarks.coverage.measuring import measured
 from benchmarks.coverage.row_file import RowFile
@@ -171,7 +171,7 @@ def main(argv: list[str]) -> None:
             for engine in arguments.engine:
                 add_rows(name, Way(engine, arguments.runs, options, *flags), arguments)
     found = summaries(arguments.results / ROWS)
-    text = "\n".join([table(found), *rule_table([s for s in found if s.rows[0].waves])])
+    text = "\n".join([table(found), *rule_table(of_present_engine(found))])
     (arguments.results / "coverage.md").write_text(text, encoding="utf-8")
     if arguments.table:
         print("\n".join(map(line, found)))

@@ -14,6 +14,7 @@ from benchmarks.coverage.row_file import RowFile
 from benchmarks.coverage.targets import TARGETS
 from benchmarks.machine import machine
 
+PRESENT = "present"  # label of the rows of the present engine
 HEADS = {
     "development": "Development targets",
     "report": "Report targets",
@@ -93,6 +94,11 @@ def summaries(folder: Path) -> list[Summary]:
     known = [(file, rows) for file, rows in read if file.target in order and rows]
     known.sort(key=lambda one: (order.index(one[0].target), one[0].engine, one[0].label))
     return [Summary(file, TARGETS[file.target](), rows) for file, rows in known]
+
+
+def of_present_engine(found: list[Summary]) -> list[Summary]:
+    """Those of native runs with the label of the present engine."""
+    return [s for s in found if (s.file.engine, s.file.label) == ("native", PRESENT)]
 
 
 def table(found: list[Summary]) -> str:

@@ -75,8 +75,8 @@ def fit(
     reporter = Reporter(silent=not settings.get("progress", True))
     if not reporter.silent:
         settings.setdefault("announce", StackSoFar())
-    if n_runs == "auto" and isinstance(settings.get("starts"), (Sequence, np.ndarray)):
-        n_runs = n_runs if isinstance(settings["starts"], str) else len(settings["starts"])
+    if n_runs == "auto":
+        n_runs = _number_of_starts(settings.get("starts"), store, settings.get("fresh")) or n_runs
     count = n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs)
     asked = LaunchSettings(problem, count, store=store, engine=engine, **settings)
     if not isinstance(n_runs, int):
@@ -97,6 +97,15 @@ def fit(
     return posterior
 
 
+def _number_of_starts(starts: Any, store: Any, fresh: Any) -> int | None:
+    """How many starts were given, now or with the store; None where they are drawn."""
+    if starts is None and store is not None and not fresh:
+        kept = store if isinstance(store, RunStore) else RunStore(store)
+        starts = kept.read_plan().starts if kept.exists() else None
+    points = isinstance(starts, (Sequence, np.ndarray)) and not isinstance(starts, str)
+    return len(starts) if points else None
+
+
 def _begun(asked: LaunchSettings) -> int:
     """How many runs of the plan the store has, finished or not."""
     store = asked.given_store()
@@ -106,9 +115,9 @@ def _begun(asked: LaunchSettings) -> int:
 
 
 def _wave(asked: LaunchSettings) -> int:
-    """How many runs to add: as many as can be made at once on this machine, within limits."""
-    here = asked.executor is None or isinstance(asked.executor, str)
-    workers = asked.n_workers or (available_cores() if here else SMALLEST_WAVE)
+    """How many runs to add: as many as local processes make at once, within limits."""
+    local = asked.executor in (None, "local")
+    workers = asked.n_workers or (available_cores() if local else SMALLEST_WAVE)
     return min(max(workers, SMALLEST_WAVE), LARGEST_WAVE)
 
 

@@ -141,6 +141,7 @@ def test_an_interrupted_run_is_resumed_and_only_missing_evaluations_are_made(cop
     del calls[:2]
     known = {tuple(x) for run in runs for x in evaluations_of(run).x}
     assert set(asked_again) <= known
+    assert resumed.size <= 40  # the budget in the options
     assert len(calls) == resumed.size - 12
     assert not {x for x, _ in journal} & set(calls)
     np.testing.assert_array_equal(resumed.x[:12], [x for x, _ in journal])
@@ -158,6 +159,7 @@ def test_a_failed_run_is_made_again_and_the_store_keeps_its_seed(copy):
         problem(calls), 4, store=str(copy), options=OPTIONS, executor="here", progress=False
     )
     new = sum(evaluations_of(run).size for run in runs[2:]) - 12
+    assert new <= (40 - 12) + 40
     assert len(calls) == 2 + new  # two to see whether it is the same log density
     assert RunStore(copy).failure(3) is None
     assert len(runs) == 4

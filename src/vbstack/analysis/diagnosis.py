@@ -115,7 +115,7 @@ class Diagnostics:
     enough : bool
         Whether more runs are unlikely to change the result (the rule of `analysis.enough`).
     runs_needed : int
-        The fewest runs that can be enough: four that looked elsewhere, or eight.
+        The fewest runs that can be enough: four, or up to eight that look elsewhere less often.
     verdict : str
         The same in words, with what it rests on.
     warnings : tuple of str

@@ -10,7 +10,7 @@ On average that is too much where a run finds a part with a probability of a thi
 runs), or a fifth or more (eight), and too little of parts that are found less often.
 
 A mode that no run met leaves no such trace. What can be said about it is how often the runs looked:
-a basin that holds a share s of the plausible box is missed by n independent looks with probability
+a mode that a look meets with probability s is missed by n independent looks with probability
 (1 − s)^n.
 """
 
@@ -25,7 +25,7 @@ from vbstack.arrays import Array
 TOLERANCE = 0.02  # nats, and share of mass; measured by `python -m benchmarks coverage`
 FEWEST = 4  # runs that looked at other places of the plausible box as well
 FEWEST_WITHOUT_LOOKS = 8  # runs that did not; chosen by `python -m benchmarks enough-runs`
-LOOKS = 30  # of all runs together: a basin of a tenth of the box is then missed in 4 % of fits
+LOOKS = 30  # of all runs together: a mode that one look in ten meets is then missed in 4 % of fits
 _CONFIDENCE = 0.05
 
 
@@ -50,7 +50,7 @@ def missing_mass(by_runs: Array) -> float:
 
 
 def hidden_basin(looks: int) -> float:
-    """The share of the plausible box that a basin must have to be met with 95 % probability."""
+    """The share of looks that must meet a mode for it to be met with 95 % probability."""
     return float(1 - _CONFIDENCE ** (1 / looks)) if looks else 1.0
 
 
@@ -77,11 +77,11 @@ def enough_runs(
     looks : int
         Places where the runs could have met another mode and did not, of all runs together.
     """
-    count, largest, missing = gains.size, float(gains.max()), missing_mass(by_runs)
+    count, largest, missing = by_runs.size - 1, float(gains.max()), missing_mass(by_runs)
     fewest = fewest_runs(count, looks)
     limit = max(tolerance, noise_sd)
     unseen = (
-        f"a mode whose basin is {hidden_basin(max(looks, count)):.0%} of the plausible box is "
+        f"a mode that {hidden_basin(max(looks, count)):.0%} of looks at the plausible box meet is "
         f"missed by all of them in 5 % of cases"
     )
     if count < fewest:

@@ -7,6 +7,8 @@ falls short, so the mean of both is taken, each relative to the stack's own weig
 fitted to other draws:
 
     L(subset) ≈ L(w*) + ½ [ L̂_A(w) − L̂_A(w*) ] + ½ [ L̂_B(w) − L̂_B(w*) ]
+
+Where B contradicts A by far, the fit has failed, and the start is valued instead.
 """
 
 from __future__ import annotations
@@ -27,6 +29,9 @@ from vbstack.stacking.weights import FreeWeights
 _DRAWS = 4000  # of A, and of B
 _GRADIENTS = 20  # 15 to 30 are needed from a cold start (`python -m benchmarks choices`)
 _GOOD_ENOUGH = 1e-3  # nats
+# Nats below the start on B: the fit to A has failed. A component far wider than all others has too
+# few draws, and A may promise several nats for it.
+_FAILED = 0.1
 _ORDERS = 6  # random orders of the runs, for the learning curve
 _SIZES = 7  # numbers of runs on it, at most
 
@@ -119,8 +124,7 @@ class Subsets:
         if not self.naive:
             optimum = maximise(fitting, start, _GOOD_ENOUGH, _GRADIENTS)
             found = scoring.value(optimum.weights)
-            # A component far wider than all others has too few draws: A may promise nats for it.
-            if found > score:
+            if found > score - _FAILED:
                 v, value, score = optimum.weights, optimum.value, found
         whole = np.zeros(self.owner.size)
         whole[keep] = v

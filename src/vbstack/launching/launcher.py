@@ -98,7 +98,7 @@ def launch(
         What to do when the log density fails: fail the run, try the point up to three times, or put
         a low value in its place (at most 20 % of the evaluations).
     options : mapping, optional
-        The engine's options, by pyvbmc's names or those of `engines.native.settings.Settings`.
+        The engine's options, by pyvbmc's names or those of `engines.native.policy.Policy`.
     announce : callable, optional
         Called with all runs that are finished, by their numbers, whenever one more is; the line
         that it returns is shown with the progress.

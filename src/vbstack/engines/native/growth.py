@@ -17,7 +17,7 @@ from vbstack.gaussian_process.quadrature import expected_log_joints, standard_de
 
 _CANDIDATES = 512  # for components where mass is lacking
 _OUTWARD = 2.0  # scales from the mixture's components
-_DRAWS = 16  # per candidate
+_DRAWS = 16  # per candidate; more than dimensions, so that they can be whitened
 
 
 def split(mixture: DiagonalMixture, size: int, rng: np.random.Generator) -> DiagonalMixture:
@@ -52,7 +52,8 @@ class _NewComponents:
         sds = mixture.sds[k]
         away = _OUTWARD * sds * rng.standard_normal((_CANDIDATES, d))
         means = np.clip(mixture.means[k] + away, low, high)
-        points = normal_points(_CANDIDATES, _DRAWS, d, rng)
+        draws = max(_DRAWS, 2 ** int(np.ceil(np.log2(d + 1))))
+        points = normal_points(_CANDIDATES, draws, d, rng)
         x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
         return cls(means, sds, np.log(sds).sum(axis=1) + 0.5 * d * (LOG_2PI + 1), x)
 

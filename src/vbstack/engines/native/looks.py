@@ -98,7 +98,7 @@ def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
 def _surprises(state: State, x: Array, value: float, policy: Policy) -> bool:
     """Whether the value at x is far above what the surrogate predicts there."""
     u = state.map_.forward(x[None])
-    mean = float(state.process.predict(u)[0][0])
+    mean = float(state.process.predict(u, lowered=False)[0][0])
     seen = value + float(state.map_.log_jacobian(u)[0])
     top = max(seen, float(state.process.data.values.max()))
     seen, shaped = (float(compressed(np.array(v), top, x.size)) for v in (seen, mean))

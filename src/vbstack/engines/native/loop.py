@@ -204,7 +204,8 @@ def _ways(problem: Problem, history: list[State], count: int, policy: Policy) ->
     the run has settled. With noise most are draws, always.
     """
     if problem.noisy:
-        return ([exploratory] * count + [mixture_draw] * 2 + [flattened_draw] * 2)[-count:]
+        ways = [exploratory] * count + [mixture_draw] * 2 + [flattened_draw] * 2
+        return ways[len(ways) - count :]
     small = _small(history, policy)
     if problem.dimension > MANY:
         test, tests = mixture_draw, policy.first_tests + policy.calm_tests * sum(small)

@@ -2,7 +2,7 @@
 
 A heuristic is one block of fields. Its first field switches it: False, 0 or inf is without it.
 Any field can be set by the option of its name. `python -m benchmarks ablation` leaves out one
-heuristic at a time and measures what that costs (`benchmarks/results/ablation.md`).
+heuristic at a time and measures what that costs (docs/engine-ablation.md).
 
 What stays in the modules: constants of numerical methods (steps and tolerances of optimisers, sizes
 of quadratures), which change the time a run takes but hardly where it evaluates.
@@ -122,28 +122,39 @@ class Policy:
             "misfit": 4.0 if noisy else 12.0,
         }
         given = {name: value for name, value in options.items() if value is not None}
-        policy = cls(**(defaults | given))
-        policy.check()
-        return policy
+        return cls(**{name: _checked(name, value) for name, value in (defaults | given).items()})
 
     def at_the_top(self, best: Sequence[float]) -> bool:
         """Whether a warm-up or a climb is over, from the best value after each iteration."""
         window = self.warm_up_window
         return len(best) > window and best[-1] - best[-1 - window] < self.warm_up_gain
 
-    def check(self) -> None:
-        """Refuse values that no run can have."""
-        for name, least in (
-            *(("fun_eval_start", 2), ("fun_evals_per_iter", 1), ("final_components", 1)),
-            *(("max_fun_evals", 2), ("max_iter", 1), ("settled_iterations", 1)),
-        ):
-            if not (name.startswith("max_") and getattr(self, name) == np.inf):  # no limit
-                checked_whole(f"option {name}", getattr(self, name), least)
-        for name in ("whitenings", "looks", "calm_looks"):
-            checked_whole(f"option {name}", getattr(self, name), 0)
-        for name in ("tolerance", "largest_variance", "penalty", "reach"):
-            value = getattr(self, name)
-            if name == "reach" and value is None:
-                continue
-            if isinstance(value, (bool, str)) or not np.isreal(value) or not value >= 0:
-                raise ValueError(f"option {name}={value!r} must be a number, 0 or more")
+
+_AT_LEAST_ONE = ("fun_evals_per_iter", "final_components", "settled_iterations", "candidates")
+_COUNTS = (
+    *("looks", "calm_looks", "look_reserve", "first_tests", "calm_tests", "local_search"),
+    *("whitenings", "space_pause", "validations", "warm_up_window"),
+)
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value of an option, whole numbers as int; an error where no run can have it."""
+    if name in ("max_fun_evals", "max_iter") and value == np.inf:
+        return value  # no limit
+    least = {"fun_eval_start": 2, "max_fun_evals": 2, "max_iter": 1, "most_components": 1}
+    if name in least or name in _AT_LEAST_ONE or name in _COUNTS:
+        return checked_whole(f"option {name}", value, least.get(name, int(name in _AT_LEAST_ONE)))
+    if name in ("wary", "gaussian_guess", "own_axes"):
+        if not isinstance(value, (bool, np.bool_)):
+            raise ValueError(f"option {name}={value!r} must be True or False")
+        return bool(value)
+    if name == "finer" and value not in (1, 2, 4, 8, 16, 32):
+        raise ValueError(f"option finer={value!r} must be a power of two up to 32")
+    if name == "reaches" and not (np.size(value) and np.ndim(value) == 1):
+        raise ValueError(f"option reaches={value!r} must be one or more numbers")
+    for each in value if name == "reaches" else () if value is None else (value,):
+        number = not isinstance(each, (bool, str)) and np.isreal(each)
+        if not (number and (each > 0 if name in ("reach", "reaches") else each >= 0)):
+            least_text = "above 0" if name in ("reach", "reaches") else "0 or more"
+            raise ValueError(f"option {name}={value!r} must be a number, {least_text}")
+    return tuple(value) if name == "reaches" else value

@@ -1,5 +1,6 @@
 """The options of the native engine."""
 
+import numpy as np
 import pytest
 
 from tests.small_problems import gaussian_run
@@ -12,6 +13,25 @@ from vbstack.engines.native.policy import Policy
 def test_a_value_that_cannot_work_is_refused_with_the_options_name(option, value):
     with pytest.raises(ValueError, match=f"{option}={value}"):
         gaussian_run({option: value})
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        *(("reach", 0), ("reaches", ()), ("reaches", (0.1, -1)), ("finer", 3), ("looks", 2.5)),
+        *(("wary", 1), ("tolerance", "small"), ("penalty", -1), ("surprise", True)),
+    ],
+)
+def test_every_option_is_checked_before_a_run(option, value):
+    with pytest.raises(ValueError, match=option):
+        Policy.of({option: value}, 2)
+
+
+def test_whole_numbers_may_be_floats_and_a_budget_infinite():
+    policy = Policy.of({"max_fun_evals": 13.0, "looks": np.int64(4), "max_iter": np.inf}, 2)
+    assert (policy.max_fun_evals, policy.looks) == (13, 4)
+    assert isinstance(policy.max_fun_evals, int)
+    assert policy.max_iter == np.inf
 
 
 def test_any_number_of_the_policy_can_be_set_and_others_depend_on_dimension_and_noise():
