@@ -237,7 +237,10 @@ def main(argv: list[str]) -> None:
         found = raced(name, arguments)
         results = json.loads(path.read_text()) if path.exists() else {}
         known = results.get(name, {})
-        results[name] = known | {engine: known.get(engine, {}) | r for engine, r in found.items()}
+        for engine, r in found.items():
+            before = {key: value for key, value in known.get(engine, {}).items() if key != "of"}
+            known[engine] = before | r
+        results[name] = known
         results = {each: results[each] for each in DEFAULT if each in results}
         path.write_text(json.dumps(results, indent=1) + "\n")
         (RESULTS / "race_engines.md").write_text(table(results))
