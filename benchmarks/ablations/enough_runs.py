@@ -55,7 +55,7 @@ RULES: dict[str, Callable[[Trial], bool]] = {
     f"largest gain and single-run mass < {TOLERANCE:g}": lambda t: (
         max(t.largest_gain, t.single_run_mass) < TOLERANCE
     ),
-    f"`enough`: that, and at least {FEWEST} runs": lambda t: t.enough,
+    f"`enough`: gain and missing mass < {TOLERANCE:g}, at least {FEWEST} runs": lambda t: t.enough,
 }
 
 

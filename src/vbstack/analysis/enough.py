@@ -49,7 +49,7 @@ def missing_mass(by_runs: Array) -> float:
     return float(by_runs[1:] @ (missed / (1 - missed)))
 
 
-def hidden_basin(looks: int) -> float:
+def hidden_share(looks: int) -> float:
     """The share of looks that must meet a mode for it to be met with 95 % probability."""
     return float(1 - _CONFIDENCE ** (1 / looks)) if looks else 1.0
 
@@ -81,7 +81,7 @@ def enough_runs(
     fewest = fewest_runs(count, looks)
     limit = max(tolerance, noise_sd)
     unseen = (
-        f"a mode that {hidden_basin(max(looks, count)):.0%} of looks at the plausible box meet is "
+        f"a mode that {hidden_share(max(looks, count)):.0%} of looks at the plausible box meet is "
         f"missed by all of them in 5 % of cases"
     )
     if count < fewest:

@@ -7,7 +7,7 @@ from vbstack.analysis.enough import (
     LOOKS,
     enough_runs,
     fewest_runs,
-    hidden_basin,
+    hidden_share,
     missing_mass,
 )
 
@@ -20,8 +20,8 @@ def found_by(count, runs):
 
 
 def test_the_missing_mass_is_that_of_modes_like_those_found():
-    """Many equal modes, each found by a run with probability a quarter: the average of the estimate
-    over fits is the true share that is missing."""
+    """Many equal modes, each found by a run with probability a quarter: the estimate is not below
+    the true share that is missing, and of its size."""
     rng = np.random.default_rng(0)
     runs, modes, chance = 12, 400, 0.25
     estimates, truths = [], []
@@ -33,7 +33,7 @@ def test_the_missing_mass_is_that_of_modes_like_those_found():
         truths.append((counts == 0).mean())
     assert np.mean(truths) == pytest.approx((1 - chance) ** runs, abs=0.003)
     # The chance of each mode is estimated from few runs, which makes the estimate too large.
-    assert np.mean(truths) < np.mean(estimates) < 10 * np.mean(truths)
+    assert np.mean(truths) < np.mean(estimates) < 4.5 * np.mean(truths)
 
 
 def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_half_as_much_again():
@@ -43,9 +43,9 @@ def test_what_all_runs_found_hides_nothing_and_what_one_found_hides_half_as_much
     assert missing_mass(found_by(1, 1)) == 1
 
 
-def test_looks_bound_the_basin_that_may_be_hidden():
-    assert hidden_basin(0) == 1
-    assert (1 - hidden_basin(40)) ** 40 == pytest.approx(0.05)
+def test_looks_bound_what_may_be_hidden():
+    assert hidden_share(0) == 1
+    assert (1 - hidden_share(40)) ** 40 == pytest.approx(0.05)
 
 
 @pytest.mark.parametrize(
@@ -60,13 +60,13 @@ def test_looks_bound_the_basin_that_may_be_hidden():
         ([0.0] * 9 + [0.03], found_by(10, 10), 0, 0.05, True),  # not beyond the noise of the ELBO
         ([0.0] * 10, 0.9 * found_by(10, 10) + 0.1 * found_by(1, 10), 0, 0.0, False),
         ([0.0] * 10, 0.9 * found_by(10, 10) + 0.1 * found_by(5, 10), 0, 0.0, True),
+        ([0.0] * 8, found_by(2, 2), 2, 0.0, False),  # copies of two runs
     ],
 )
 def test_the_rule(gains, by_runs, looks, noise_sd, enough):
     found = enough_runs(np.array(gains), by_runs, looks, noise_sd=noise_sd)
     assert found.enough is enough
     assert found.text.startswith("Enough runs" if enough else "More runs are needed")
-    assert found.at_least == fewest_runs(len(gains), looks)
 
 
 @pytest.mark.parametrize(
