@@ -10,6 +10,7 @@ import pytest
 from tests.synthetic import gaussian_entropy, make_run
 from vbstack import stack
 from vbstack.analysis.subsets import Subsets, learning_curve, leave_one_out_gains
+from vbstack.stacking.solver import SampleOptimum
 
 SHARES = np.array([0.1, 0.2, 0.3, 0.4])
 ENTROPY = gaussian_entropy([1.0, 0.5])
@@ -101,3 +102,17 @@ def test_the_same_seed_gives_the_same_draws_and_another_gives_others():
     posterior = stack(apart())
     values = [Subsets.of(posterior, seed).best([0, 2])[0] for seed in (1, 1, 2)]
     assert values[0] == values[1] != values[2]
+
+
+def test_weights_that_fresh_draws_contradict_are_not_believed(subsets, monkeypatch):
+    """As a wide component with few draws can make them: ten nats on A, far less on B."""
+
+    def fooled(problem, start, *_):
+        weights = np.zeros_like(start)
+        weights[0] = 1.0  # the smallest mode alone: log 0.1
+        return SampleOptimum(weights, problem.value(start) + 10.0, 0.0, 1)
+
+    monkeypatch.setattr("vbstack.analysis.subsets.maximise", fooled)
+    elbo, weights = subsets.best([0, 1, 2, 3])
+    assert elbo == pytest.approx(0.0, abs=0.1)
+    assert weights.max() < 0.6

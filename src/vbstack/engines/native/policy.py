@@ -1,11 +1,11 @@
-"""`Policy`: every number that steers a run of the native engine, each with its reason.
+"""`Policy`: the numbers that steer a run of the native engine, each with its reason.
 
 A heuristic is one block of fields. Its first field switches it: False, 0 or inf is without it.
 Any field can be set by the option of its name. `python -m benchmarks ablation` leaves out one
 heuristic at a time and measures what that costs (docs/engine-ablation.md).
 
-What stays in the modules: constants of numerical methods (steps and tolerances of optimisers, sizes
-of quadratures), which change the time a run takes but hardly where it evaluates.
+What stays in the modules: how low values are seen (`training`), how far a run may go (`space`), and
+constants of numerical methods (steps and tolerances of optimisers, sizes of quadratures).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Policy:
     # With eight to twelve, four runs look at thirty places or more.
     looks: int = 0
     calm_looks: int = 1  # of them in each calm iteration, in place of other evaluations
-    surprise: float = 3.0  # nats above the prediction; few surrogates are wrong by that far away
+    surprise: float = 3.0  # nats above the prediction, from which on a look leads to a climb
     look_reserve: int = 3  # times what settling takes: to climb, to fit a new mode, and to settle
     climb_share: float = 0.3  # weight of the new mode's components before they are fitted
 
