@@ -80,13 +80,14 @@ def refitted(
         mean, covariance = state.fitted.mixture.moments()
         starts.append(hyperparameter_fit.gaussian_guess(data, mean, np.sqrt(np.diag(covariance))))
     process = hyperparameter_fit.fit(data, starts, 30)
-    penalty = policy.penalty if warming and policy.wary else 0.0
-    fitted = fit_mixture(process, state.fitted.mixture, rng, penalty)
-    lost = fitted.elbo < data.values.max() - policy.restart * process.dimension
-    if lost or (warming and policy.restart < np.inf):
-        again = fit_mixture(process, _at_the_top(process), rng, penalty)
-        fitted = max(fitted, again, key=lambda fit: fit.elbo - penalty * fit.elbo_sd)
-    if not warming and fitted.elbo_sd < policy.reliable and number % 2 == 0:
+    if warming:  # the top moves, and what was fitted before it moved holds a mixture back
+        penalty = policy.penalty if policy.wary else 0.0
+        return State(state.map_, process, fit_mixture(process, _at_the_top(process), rng, penalty))
+    fitted = fit_mixture(process, state.fitted.mixture, rng)
+    if fitted.elbo < data.values.max() - policy.restart * process.dimension:
+        again = fit_mixture(process, _at_the_top(process), rng)
+        fitted = max(fitted, again, key=lambda fit: fit.elbo)
+    if fitted.elbo_sd < policy.reliable and number % 2 == 0:
         fitted = _grown(process, fitted, int(policy.growth_limit * len(data.values)), policy, rng)
     return State(state.map_, process, fitted)
 
@@ -105,9 +106,12 @@ def _grown(
     return more if more.elbo > fitted.elbo + policy.growth_gain else fitted
 
 
-def with_surrogate_refitted(state: State, data: TrainingData) -> State:
-    """The surrogate fitted again to more evaluations; the mixture as it was."""
-    return replace(state, process=hyperparameter_fit.fit(data, [state.process.hyperparameters], 30))
+def with_surrogate_refitted(
+    state: State, data: TrainingData, start: DiagonalMixture, rng: np.random.Generator
+) -> State:
+    """The surrogate fitted again to more evaluations, and the mixture from this start."""
+    process = hyperparameter_fit.fit(data, [state.process.hyperparameters], 30)
+    return State(state.map_, process, fit_mixture(process, start, rng))
 
 
 def with_surrogate_conditioned(state: State, data: TrainingData, rng: np.random.Generator) -> State:

@@ -9,7 +9,8 @@ run's own surrogate predicts what they found.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -55,39 +56,51 @@ def affordable(recorder: Recorder, policy: Policy) -> bool:
     return len(recorder) + needed <= policy.max_fun_evals
 
 
+class Looked(NamedTuple):
+    """What looks led to."""
+
+    state: State | None  # with another mode, if one was found
+    in_vain: int  # looks that led to none
+    outside: int = 0  # of these, outside the support: they could not have met a mode
+
+
 def elsewhere(
     state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy, count: int
-) -> tuple[State | None, int]:
-    """The state with another mode if one of `count` looks leads to one, else None; and how many led
-    to none."""
+) -> Looked:
+    """Up to `count` looks, until one leads to another mode or the budget has no more."""
+    outside = 0
     for quiet in range(count):
         if not affordable(recorder, policy):
-            return None, quiet
+            return Looked(None, quiet, outside)
         part = _Since(recorder, len(recorder.made), len(recorder.rejected))
         x = _place(state, recorder, rng)
         value = recorder(x).value
-        if np.isfinite(value) and _surprises(state, x, value, policy):
+        if not np.isfinite(value):
+            outside += 1
+        elif _surprises(state, x, value, policy):
             reach = min(policy.reaches)
             for near in evaluating.around(recorder.problem, x, reach, x.size + 1, rng):
                 recorder(near)
             if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
-                return None, quiet
+                return Looked(None, quiet, outside)
             climber = _climbed(state, part, rng, policy)
             if climber is None:
-                return None, quiet + 1
-            return _joined(state, climber, recorder, rng, policy), quiet
-    return None, count
+                return Looked(None, quiet + 1, outside)
+            return Looked(_joined(state, climber, recorder, rng, policy), quiet, outside)
+    return Looked(None, count, outside)
 
 
 def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
     """A point (D,) of the plausible box, within the known support if one of a few is.
 
-    Each coordinate has a Beta(2, 2) distribution: a uniform point in many dimensions is near a
-    corner, where nobody expects the mass to be.
+    Half of the points are uniform; of the other half each coordinate has a Beta(2, 2) distribution.
+    A uniform point in many dimensions is near a corner, where nobody expects the mass to be, and a
+    Beta point hardly ever near the edge, where in few dimensions it may well be.
     """
     problem = recorder.problem
     low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
-    x = low + (high - low) * rng.beta(2, 2, (_TRIES, problem.dimension))
+    shape = int(rng.integers(1, 3))
+    x = low + (high - low) * rng.beta(shape, shape, (_TRIES, problem.dimension))
     labels = state.process.outside
     if labels is None:
         return np.asarray(x[0])
@@ -131,5 +144,5 @@ def _joined(
     """The state with the climber's mixture as further components."""
     there = space.mixture_in_space(climber.fitted.mixture, climber.map_, state.map_)
     both = growth.union(state.fitted.mixture, there, policy.climb_share)
-    after = iteration.with_surrogate_refitted(state, training_data(recorder, state.map_))
-    return replace(after, fitted=iteration.fit_mixture(after.process, both, rng))
+    data = training_data(recorder, state.map_)
+    return iteration.with_surrogate_refitted(state, data, both, rng)

@@ -120,6 +120,7 @@ def _explore(
     warming, whitenings, tried = True, 0, -policy.space_pause
     began = 0  # the iteration since which the run knows its modes; those before say nothing
     quiet = int(np.isfinite(policy.reach or np.inf))  # looks that found nothing; a start is one
+    outside = 0  # of them, outside the support
     state = iteration.first_state(recorder, map_, rng, policy)
     while len(recorder) < policy.max_fun_evals and len(history) < policy.max_iter:
         recent = history[began:]
@@ -127,16 +128,19 @@ def _explore(
         settled = not warming and _settled(recent, policy)
         left = max(0, policy.looks - quiet)
         wanted = left if settled else min(left, policy.calm_looks) if calm else 0
-        other, in_vain = looks.elsewhere(state, recorder, rng, policy, wanted)
-        quiet += in_vain
-        if other is not None:
-            state, began = other, len(history) + 1
+        made = len(recorder)
+        looked = looks.elsewhere(state, recorder, rng, policy, wanted)
+        quiet, outside = quiet + looked.in_vain, outside + looked.outside
+        if looked.state is not None:
+            state, began = looked.state, len(history) + 1
             history.append(state)
             continue
-        if settled and (in_vain == wanted or not looks.affordable(recorder, policy)):
+        if settled and (looked.in_vain == wanted or not looks.affordable(recorder, policy)):
             data = training_data(recorder, state.map_)
-            return Explored(iteration.with_surrogate_conditioned(state, data, rng), True, quiet)
-        count = max(1, policy.fun_evals_per_iter - (0 if settled else wanted))
+            state = iteration.with_surrogate_conditioned(state, data, rng)
+            return Explored(state, True, quiet - outside)
+        spent = 0 if settled else len(recorder) - made
+        count = max(1, policy.fun_evals_per_iter - spent)
         ways = _ways(problem, recent, min(count, policy.max_fun_evals - len(recorder)), policy)
         region = _region(state, policy) if warming else None
         evaluating.more(state, recorder, rng, policy, ways, region)
@@ -149,7 +153,7 @@ def _explore(
             state = change_of_space.improved(state, recorder, rng, policy)
             whitenings += state is not before
         history.append(state)
-    return Explored(state, not warming and _settled(history[began:], policy), quiet)
+    return Explored(state, not warming and _settled(history[began:], policy), quiet - outside)
 
 
 def _region(state: State, policy: Policy) -> Region | None:
@@ -189,7 +193,7 @@ def _validated(
         allowed = policy.validation_sds * np.sqrt(variance[inside] + noise**2)
         if not (misses > policy.validation_nats + allowed).any():
             return iteration.with_surrogate_conditioned(state, data, rng), True
-        refitted = iteration.with_surrogate_refitted(state, data)
+        refitted = iteration.with_surrogate_refitted(state, data, mixture, rng)
         state = final_fit.final(refitted, policy, rng)
     return state, not policy.validations
 

@@ -61,7 +61,7 @@ def test_a_climb_ends_on_the_other_mode_and_its_components_join(calm, monkeypatc
     recorder, state = calm
     monkeypatch.setattr(looks, "_place", lambda *_: np.array([3.2, 0.8]))
     before = len(recorder)
-    found, quiet = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 2)
+    found, quiet, _ = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 2)
     assert found is not None
     assert quiet == 0
     points = recorder.evaluations().x[before:]
@@ -75,7 +75,7 @@ def test_far_points_of_one_mode_cost_an_evaluation_each_and_find_nothing():
     recorder, state = calm_run(one_mode)
     before = len(recorder)
     found = looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 10)
-    assert found == (None, 10)
+    assert found == (None, 10, 0)
     assert len(recorder) == before + 10
 
 
@@ -91,13 +91,39 @@ def test_a_look_leaves_budget_to_settle_and_a_climb_never_exceeds_it(monkeypatch
     assert len(recorder) <= before + left
 
 
+def test_looks_outside_the_support_cannot_have_met_a_mode(monkeypatch):
+    def half(x):
+        return one_mode(x) if x[0] < 0 else -np.inf
+
+    recorder, state = calm_run(half)
+    places = iter(np.array([[3.0, 0.0], [-3.0, 3.0], [2.0, 3.0]]))
+    monkeypatch.setattr(looks, "_place", lambda *_: next(places))
+    assert looks.elsewhere(state, recorder, np.random.default_rng(0), POLICY, 3) == (None, 3, 2)
+
+
+def test_a_run_that_cannot_afford_looks_spends_its_iterations_on_other_evaluations(monkeypatch):
+    """What a calm iteration saves for looks is what it made."""
+    counts = []
+    more = evaluating.more
+
+    def counted(state, recorder, rng, policy, ways, region=None):
+        counts.append(len(ways))
+        more(state, recorder, rng, policy, ways, region)
+
+    monkeypatch.setattr(evaluating, "more", counted)
+    monkeypatch.setattr(looks, "affordable", lambda *_: False)
+    native_run(problem_of(one_mode), CENTRES[0], 5)
+    assert set(counts) == {POLICY.fun_evals_per_iter}
+
+
 def test_looks_are_all_over_the_box_and_rather_in_its_middle(calm):
     recorder, state = calm
     rng = np.random.default_rng(0)
     x = np.array([looks._place(state, recorder, rng) for _ in range(2000)])
     assert np.ptp(x, axis=0).min() > 7.5
     np.testing.assert_allclose(x.mean(axis=0), 0, atol=0.15)
-    np.testing.assert_allclose(x.std(axis=0), 8 / np.sqrt(20), atol=0.08)  # of Beta(2, 2)
+    # The variance of a uniform coordinate is 1/12 of the squared width, of a Beta(2, 2) one 1/20.
+    np.testing.assert_allclose(x.std(axis=0), 8 * np.sqrt((1 / 12 + 1 / 20) / 2), atol=0.08)
 
 
 def test_a_run_beside_one_mode_finds_the_other():
