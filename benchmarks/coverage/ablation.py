@@ -56,6 +56,7 @@ SWITCHES: dict[str, dict[str, Any]] = {
     "growth while exploring": {"growth_limit": 0.0},
     "components where mass is lacking": {"lacking": 2.0},
     "changes of space": {"whitenings": 0},
+    "best Gaussian": {"best_gaussian": False},
     "own axes": {"own_axes": False},
     "components added at last": {"final_components": 1},
     "penalty for uncertainty": {"penalty": 0.0},

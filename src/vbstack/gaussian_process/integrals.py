@@ -112,6 +112,18 @@ def diagonal_expected_mean(
     return bend, np.asarray(away / widths2), np.asarray(sds / widths2)
 
 
+def one_kernel_mean(
+    h: Hyperparameters, mean: Array, covariance: Array, points: Array
+) -> tuple[Array, Array, Array]:
+    """z (n,) for one N(μ, Σ); T⁻¹ (x_i − μ) (n, D); and T (D, D)."""
+    away = points - mean
+    total = np.diag(h.lengths**2) + covariance
+    solved = np.asarray(np.linalg.solve(total, away.T).T, dtype=float)
+    log_z = np.log(h.lengths).sum() - 0.5 * np.linalg.slogdet(total)[1]
+    z = h.variance * np.exp(log_z - 0.5 * np.einsum("nd,nd->n", away, solved))
+    return z, solved, total
+
+
 def _covariances(prior: Prior, factors: Array) -> Array:
     """S_j (K, D, D): covariances in kernel coordinates."""
     scaled = prior.whitener @ factors

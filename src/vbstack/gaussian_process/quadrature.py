@@ -7,6 +7,8 @@ For N(μ_k, diag σ_k²), with z and κ as in `integrals` (Acerbi 2018, app. A):
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
@@ -18,6 +20,7 @@ from vbstack.gaussian_process.integrals import (
     diagonal_kernel_means,
     diagonal_kernel_pairs,
     diagonal_kernel_self_pairs,
+    one_kernel_mean,
 )
 
 
@@ -60,3 +63,37 @@ def covariance(process: DenseProcess, means: Array, sds: Array) -> Array:
     z, _ = diagonal_kernel_means(process.hyperparameters, means, sds, process.data.inputs)
     v = solve_triangular(process.factor, z, lower=True, check_finite=False)
     return np.asarray(diagonal_kernel_pairs(process.hyperparameters, means, sds) - v.T @ v)
+
+
+@dataclass(frozen=True)
+class GaussianExpectations:
+    """E_q[f̄], E_q[∇f̄] (D,) and E_q[∇²f̄] (D, D) for q = N(μ, Σ)."""
+
+    value: float
+    slope: Array
+    curvature: Array
+
+
+def gaussian_expectations(
+    process: DenseProcess, mean: Array, covariance: Array
+) -> GaussianExpectations:
+    """The expectations under one Gaussian with a full covariance. With T = diag ℓ² + Σ
+
+    E_q[∇f̄]  = T⁻¹ Σ_i α_i z_i (x_i − μ) − ω⁻² (μ − c)
+    E_q[∇²f̄] = T⁻¹ (Σ_i α_i z_i (x_i − μ)(x_i − μ)ᵀ) T⁻¹ − T⁻¹ Σ_i α_i z_i − diag ω⁻²
+    """
+    h = process.hyperparameters
+    z, solved, total = one_kernel_mean(h, mean, covariance, process.data.inputs)
+    weighted = process.alpha * z
+    from_centre, precision = mean - h.centre, h.mean_precision
+    quadratic = precision @ (from_centre**2 + np.diag(covariance))
+    value = weighted.sum() + h.height - 0.5 * quadratic
+    if process.outside is not None:  # the slope and the curvature are those without it
+        value -= OUTSIDE_NATS * gaussian_expectations(process.outside, mean, covariance).value
+    return GaussianExpectations(
+        value=value,
+        slope=weighted @ solved - precision * from_centre,
+        curvature=(solved * weighted[:, None]).T @ solved
+        - np.linalg.inv(total) * weighted.sum()
+        - np.diag(precision),
+    )

@@ -15,6 +15,7 @@ from vbstack.gaussian_process.integrals import (
     expected_mean,
     kernel_means,
     kernel_pairs,
+    one_kernel_mean,
 )
 from vbstack.gaussian_process.kernel import kernel
 from vbstack.gaussian_process.prior import Prior
@@ -63,6 +64,18 @@ def test_full_and_diagonal_formulas_agree_for_diagonal_gaussians(dimension):
     np.testing.assert_allclose(
         h.height - bend, expected_mean(prior, means, factors), rtol=1e-10, atol=1e-12
     )
+
+
+def test_one_full_gaussian_agrees_with_many(hyperparameters):
+    means, factors = gaussians(3)
+    many = kernel_means(Prior.of(hyperparameters), means, factors, POINTS)
+    for mean, factor, expected in zip(means, factors, many, strict=True):
+        z, solved, total = one_kernel_mean(hyperparameters, mean, factor @ factor.T, POINTS)
+        np.testing.assert_allclose(z, expected, rtol=1e-10)
+        np.testing.assert_allclose(
+            total, np.diag(hyperparameters.lengths**2) + factor @ factor.T, rtol=1e-12
+        )
+        np.testing.assert_allclose(solved @ total, POINTS - mean, atol=1e-12)
 
 
 def test_without_widths_the_mean_function_is_its_height(hyperparameters, mixture):

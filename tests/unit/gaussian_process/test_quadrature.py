@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 
 from tests.unit.gaussian_process.examples import diagonal_factors, grid
 from vbstack.gaussian_process import quadrature
@@ -49,3 +50,20 @@ def test_a_dense_process_and_one_of_low_rank_have_the_same_integrals(process, mi
     np.testing.assert_allclose(values, mean, atol=1e-6)
     found = quadrature.covariance(process, mixture.means, mixture.sds)
     np.testing.assert_allclose(found, covariance, atol=1e-6)
+
+
+def test_expectations_under_one_full_gaussian_are_those_of_components_where_it_is_diagonal(
+    process, mixture
+):
+    means, sds = mixture.means, mixture.sds
+    values, slopes, _ = quadrature.expected_log_joints(process, means, sds)
+    for k in range(mixture.size):
+        one = quadrature.gaussian_expectations(process, means[k], np.diag(sds[k] ** 2))
+        assert one.value == pytest.approx(values[k], rel=1e-9)
+        np.testing.assert_allclose(one.slope, slopes[k], rtol=1e-7, atol=1e-9)
+
+        def slope(mean, k=k):
+            return quadrature.expected_log_joints(process, mean[None], sds[k : k + 1])[1][0]
+
+        expected = approx_fprime(means[k], slope, 1e-6)
+        np.testing.assert_allclose(one.curvature, expected, rtol=1e-4, atol=1e-4)

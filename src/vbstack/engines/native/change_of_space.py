@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from vbstack.engines.native import iteration, space
+from vbstack.engines.native.best_gaussian import best_gaussian
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.policy import Policy
 from vbstack.engines.native.training import training_data
@@ -64,12 +65,18 @@ def straightened(
 
 
 def whitened(state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy) -> State:
-    """The state in the space whitened by the mixture's covariance, if the evaluations are more
-    likely there; else as it was. Every angle of its rotation must gain a nat."""
+    """The state in a whitened space, if the evaluations are more likely there; else as it was.
+
+    If one Gaussian is worth more than the mixture, the space is whitened by its covariance, else by
+    the mixture's, and then every angle of its rotation must gain a nat.
+    """
     mean, covariance = state.fitted.mixture.moments()
+    needed = max(policy.likelihood_gain, 0.5 * mean.size * (mean.size - 1))
+    gaussian = best_gaussian(state.process, mean, covariance)
+    if policy.best_gaussian and gaussian.elbo > state.fitted.elbo:
+        mean, covariance, needed = gaussian.mean, gaussian.covariance, policy.likelihood_gain
     map_ = space.whitened(state.map_, covariance)
     process = _process_in(map_, state, recorder)
-    needed = max(policy.likelihood_gain, 0.5 * mean.size * (mean.size - 1))
     if process.log_likelihood < state.process.log_likelihood + needed:
         return state
     fitted = iteration.fit_mixture(

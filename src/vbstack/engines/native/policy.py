@@ -83,6 +83,7 @@ class Policy:
     whitenings: int = 10  # and other changes of the space, at most: they could undo each other
     space_pause: int = 4  # iterations between two attempts
     likelihood_gain: float = 2.0  # nats that a changed space must gain
+    best_gaussian: bool = True  # whiten by it where it is worth more than the mixture
     own_axes: bool = False  # back to the parameters' axes, along which a bend is simplest
 
     # The final fit, and its validation.
@@ -144,7 +145,7 @@ def _checked(name: str, value: Any) -> Any:
     least = {"fun_eval_start": 2, "max_fun_evals": 2, "max_iter": 1, "most_components": 1}
     if name in least or name in _AT_LEAST_ONE or name in _COUNTS:
         return checked_whole(f"option {name}", value, least.get(name, int(name in _AT_LEAST_ONE)))
-    if name in ("wary", "gaussian_guess", "own_axes"):
+    if name in ("wary", "gaussian_guess", "best_gaussian", "own_axes"):
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"option {name}={value!r} must be True or False")
         return bool(value)
