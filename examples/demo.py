@@ -66,7 +66,7 @@ def draw_row(axes: Any, problem: BenchmarkProblem, posterior: StackedPosterior) 
     evidence = posterior.evidence
     decorate(axes[-1], problem, posterior.sample(1500, seed=0))
     axes[-1].set_title(
-        f"{problem.name}, stack of {len(posterior.runs)} runs\nELBO {evidence.headline:.2f}, "
+        f"{problem.name}, stack of {len(posterior.runs)} runs\nELBO {evidence.log_evidence:.2f}, "
         f"true log evidence {problem.log_evidence:.2f}"
     )
     axes[0].set_ylabel("x2")

@@ -36,7 +36,7 @@ def as_proposal(n: int = 20_000) -> tuple[float, float]:
     weights = np.exp(log_weights - logsumexp(log_weights))
     evidence = float(logsumexp(log_weights) - np.log(n))
     error = float(np.sqrt(np.sum((weights - 1 / n) ** 2)))
-    print(f"stack's own log evidence   {posterior.evidence.headline:.4f}")
+    print(f"stack's own log evidence   {posterior.evidence.log_evidence:.4f}")
     print(f"importance sampling        {evidence:.4f} ± {error:.4f}")
     print(f"true log evidence          {target.log_evidence:.4f}")
     print(f"effective sample size      {1 / np.sum(weights**2):.0f} of {n}")

@@ -183,7 +183,7 @@ def row(cut: Cut, engine: EngineName, seed: int) -> str:
     count = np.median([one.size for one in made])
     return (
         f"| {cut.name} | {engine} | {len(posterior.runs)} of {RUNS} | {count:.0f} | {wasted:.0%} "
-        f"| {e.headline - cut.log_evidence:+.3f} ± {e.headline_sd:.3f} | {outside:.1%} |"
+        f"| {e.log_evidence - cut.log_evidence:+.3f} ± {e.sd:.3f} | {outside:.1%} |"
     )
 
 

@@ -189,7 +189,7 @@ def _check_runs(runs: list[Run]) -> None:
 
 def _check_posterior(posterior: StackedPosterior) -> None:
     _check_mixture(posterior.runs, posterior.mixture, posterior.weights)
-    assert math.isfinite(posterior.evidence.headline), "evidence"
+    assert math.isfinite(posterior.evidence.log_evidence), "evidence"
     assert posterior.summary().isprintable() or "\x1b" not in posterior.summary(), "escapes"
 
 

@@ -128,7 +128,7 @@ def rows_of(task: Task, count: int) -> list[dict[str, Any]]:
         posterior = stack(chosen, seed=index, **options)  # type: ignore[arg-type]
         e = posterior.evidence
         scores = _scores(
-            of_stack(posterior, e.raw if e.pooled is None else e.headline), truth_of(case)
+            of_stack(posterior, e.raw if e.pooled is None else e.log_evidence), truth_of(case)
         )
         rows.append({**_head(task, method), **scores, **_evidence(case, posterior, index)})
         if method == "all":

@@ -81,7 +81,7 @@ def scores(
     """One stack of these runs against the truth; the log evidence is the stack's headline."""
     posterior = stack(runs, evaluations=evaluations)
     elbo = true_elbo(target, posterior) - target.log_evidence
-    headline = posterior.evidence.headline
+    headline = posterior.evidence.log_evidence
     found = {"delta_lml": abs(headline - target.log_evidence), "true_elbo": elbo}
     if target.reference is not None:
         measured = metrics(of_stack(posterior, headline), target.reference)

@@ -9,6 +9,7 @@ import numpy as np
 
 from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.files import FileError
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore
@@ -69,16 +70,18 @@ def stack(
     return stacked(runs, settings)
 
 
-def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
-    """The stack of these runs with these settings."""
+def stacked(
+    runs: Sequence[Run], settings: StackSettings, further: Evaluations | None = None
+) -> StackedPosterior:
+    """The stack of these runs with these settings; `further` evaluations join the pool."""
     if isinstance(runs, Run):
         raise TypeError("stack() takes a sequence of runs; for a single one pass [run]")
     runs = tuple(runs)
     kept, dropped = apply_screen(runs, settings.screen)
     used = tuple(runs[index] for index in kept)
     mixture = Mixture.from_runs(used)
-    support, others = Support.of(runs), [runs[d.index] for d in dropped]
-    pool, why_not = _pool(mixture, used, others, settings.evaluations, support is not None)
+    support, others = Support.of(runs, further), [runs[d.index] for d in dropped]
+    pool, why_not = _pool(mixture, used, others, further, settings.evaluations, support is not None)
     log_joint = own_log_joints(used) if pool is None else pool.link_log_joint
     if pool is not None and support is not None:
         log_joint = log_joint - support.lowering(mixture)
@@ -108,6 +111,7 @@ def stacked(runs: Sequence[Run], settings: StackSettings) -> StackedPosterior:
         link_log_joint=log_joint,
         sources=tuple(run.digest for run in runs),
         mixture=mixture,
+        further=further,
     )
 
 
@@ -115,6 +119,7 @@ def _pool(
     mixture: Mixture,
     runs: Sequence[Run],
     dropped: Sequence[Run],
+    further: Evaluations | None,
     evaluations: EvaluationsUsed,
     supported: bool,
 ) -> tuple[Pooled | None, str]:
@@ -122,10 +127,10 @@ def _pool(
     if evaluations == "own":
         return None, "own ones were asked for"
     if evaluations == "pooled":
-        return pooled(mixture, runs, dropped), ""
+        return pooled(mixture, runs, dropped, further), ""
     alone = len(runs) == 1 and not supported and all(why_not_pool([*runs, run]) for run in dropped)
     why_not = "there is only one run" if alone else why_not_pool(runs)
-    return (None, why_not) if why_not else (pooled(mixture, runs, dropped), "")
+    return (None, why_not) if why_not else (pooled(mixture, runs, dropped, further), "")
 
 
 def posterior_of(store: RunStore) -> tuple[StackedPosterior, str]:
@@ -145,7 +150,7 @@ def posterior_of(store: RunStore) -> tuple[StackedPosterior, str]:
         return stack(runs), f"{error}; the runs were stacked again"
     if is_current(saved, runs):
         return saved, ""
-    return stacked(runs, saved.settings), (
+    return stacked(runs, saved.settings, saved.further), (
         f"{path} was made of other runs than the {len(runs)} that the store holds now; these were "
         "stacked again, with its settings"
     )

@@ -27,7 +27,6 @@ from vbstack.stacking.mixture import own_log_joints
 from vbstack.stacking.screening import Screen, screen
 
 _WEIGHTS: dict[str, WeightsKind] = {"all-weights": "all", "posterior-only": "runs", "ns": "naive"}
-_METHODS = {"capped_components": "capped_I_median", "capped_runs": "capped_E_median"}
 _SWITCHES = {"show_tips": False, "testing": False, "balance_flag": False}
 _OPTIMISER = {"n_samples": 20, "lr": 0.1, "max_steps": 500}
 _EVERYTHING = Screen(require_converged=False, max_variance=inf)
@@ -39,7 +38,7 @@ class Elbo(float):
     _estimates: dict[str, float]
 
     def __new__(cls, evidence: Evidence) -> Elbo:
-        elbo = super().__new__(cls, evidence.headline)
+        elbo = super().__new__(cls, evidence.elbo)
         elbo._estimates = {
             "estimated": evidence.raw,
             "debiased_I_median": evidence.capped_components,
@@ -179,12 +178,12 @@ class SVBMC:
 
     @property
     def elbo(self) -> Elbo:
-        """The headline ELBO, a float; `elbo["estimated"]` and svbmc's other keys work too."""
+        """The stacked ELBO, a float; `elbo["estimated"]` and svbmc's other keys work too."""
         return Elbo(self.posterior.evidence)
 
     @property
     def elbo_sd(self) -> float:
-        return self.posterior.evidence.headline_sd
+        return self.posterior.evidence.elbo_sd
 
     @property
     def entropy(self) -> float:
@@ -201,8 +200,8 @@ class SVBMC:
             "naive": e.naive,
             "shrunk_two_level": None,
             "shrinkage_noise_share": None,
-            "headline_method": _METHODS.get(e.headline_method, e.headline_method),
-            "cap_amount": max(0.0, e.raw - e.headline),
+            "headline_method": _headline_method(e),
+            "cap_amount": max(0.0, e.raw - e.elbo),
             "entropy_sd": e.entropy_sd,
             "gp_sd": e.gp_sd,
             "raw_sd": e.total_sd,
@@ -267,3 +266,10 @@ def _warn_of_ignored(given: dict[str, Any], defaults: dict[str, Any]) -> None:
             "certificate, draws independent samples and has no tips or test mode",
             stacklevel=3,
         )
+
+
+def _headline_method(e: Evidence) -> str:
+    """Which estimate `elbo` is, by pyvbmc's names where it has one."""
+    if e.method != "own":
+        return f"{e.method}_elbo"
+    return "capped_I_median" if e.noisy else "raw"

@@ -148,6 +148,6 @@ class StackSoFar:
         self._not_before = ended + _PATIENCE * (ended - begun)
         e = posterior.evidence
         return (
-            f"stack of {len(posterior.runs)} finished runs: ELBO {e.headline:.3f} ± "
-            f"{e.headline_sd:.3f}"
+            f"stack of {len(posterior.runs)} finished runs: log evidence {e.log_evidence:.3f} "
+            f"± {e.sd:.3f}"
         )

@@ -13,8 +13,10 @@ WeightsKind = Literal["all", "runs", "naive"]
 EvaluationsUsed = Literal["auto", "own", "pooled"]
 SolverName = Literal["certified", "adam"]
 Estimate = Literal[
-    "raw", "capped_components", "capped_runs", "pooled_elbo", "pooled", "naive"
+    "verified", "raw", "capped_components", "capped_runs", "pooled_elbo", "pooled", "naive"
 ]  # of the log evidence
+
+EvidenceMethod = Literal["verified", "pooled", "own"]
 
 MeanFunction = Literal["zero", "constant", "negative_quadratic"]
 RunStatus = Literal["finished", "running", "failed", "interrupted", "waiting", "damaged"]

@@ -20,10 +20,12 @@ from scipy.optimize import minimize
 from vbstack.arrays import Array, Index
 from vbstack.checks import checked
 from vbstack.modes import WeightsKind
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.run import WEIGHT_TOLERANCE, Run
 from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.moments import mixture_moments
+from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
 from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.support import Support
@@ -84,6 +86,8 @@ class StackedPosterior:
         run in a file of version 0.1.0).
     mixture : Mixture
         The components of the runs.
+    further : Evaluations or None
+        Evaluations of no run that were pooled too: those at which `verify` was surprised.
     """
 
     runs: tuple[Run, ...]
@@ -95,6 +99,7 @@ class StackedPosterior:
     link_log_joint: Array
     sources: tuple[str, ...]
     mixture: Mixture = field(repr=False)
+    further: Evaluations | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         size, given = self.mixture.size, len(self.kept) + len(self.dropped)
@@ -163,7 +168,14 @@ class StackedPosterior:
     @cached_property
     def support(self) -> Support | None:
         """Where the log density is finite, if evaluations were −inf; the stack is cut off there."""
-        return Support.of(self.runs)
+        return Support.of(self.runs, self.further)
+
+    @cached_property
+    def surrogate(self) -> Pooled | None:
+        """The log density given the evaluations of all runs; None where they cannot be pooled."""
+        if why_not_pool(self.runs):
+            return None
+        return pooled(self.mixture, self.runs, (), self.further)
 
     @cached_property
     def outside_mass(self) -> float:

@@ -22,7 +22,7 @@ def test_the_evidence_of_a_cut_gaussian_is_found(cut, tmp_path):
         progress=False,
     )
     e = posterior.evidence
-    assert abs(e.headline - cut.log_evidence) < 0.1
+    assert abs(e.log_evidence - cut.log_evidence) < 0.1
     assert np.mean(~cut.inside(posterior.sample(5000, seed=0))) < 0.03
     made = [run.evaluations for run in posterior.runs if run.evaluations is not None]
     assert sum(one.outside.sum() for one in made) < 0.4 * sum(one.size for one in made)

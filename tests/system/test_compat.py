@@ -128,7 +128,7 @@ def test_the_answer_is_that_of_stack(stacked, vps):
     assert stacked.w.shape == (1, 200)
     assert stacked.w.sum() == pytest.approx(1)
     allowed = expected.solution.gap + stacked.posterior.solution.gap
-    assert stacked.elbo == pytest.approx(expected.evidence.headline, abs=allowed)
+    assert stacked.elbo == pytest.approx(expected.evidence.elbo, abs=allowed)
     assert stacked.elbo["estimated"] == stacked.elbo_details["raw"] == stacked.elbo
     assert stacked.elbo.keys() == ["estimated", "debiased_I_median", "debiased_E_median"]
     assert stacked.entropy == stacked.posterior.evidence.entropy

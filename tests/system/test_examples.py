@@ -57,7 +57,7 @@ def test_own_runs_are_stacked(monkeypatch):
 def test_a_noisy_simulator_is_fitted_and_the_run_continues_from_its_store(tmp_path):
     posterior = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
     assert posterior.names == ("rate", "bias")
-    assert posterior.evidence.headline_method == "capped_components"
+    assert posterior.evidence.method == "own"
     again = fit_from_log_density.main(1, str(tmp_path), options=SHORT, progress=False)
     np.testing.assert_array_equal(again.weights, posterior.weights)
 

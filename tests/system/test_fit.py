@@ -50,7 +50,7 @@ def test_auto_begins_with_four_runs_that_are_enough_for_a_gaussian(tmp_path):
     assert len(posterior.runs) == 4
     assert len(RunStore(tmp_path).runs()) == 4
     assert sum(run.looks for run in posterior.runs) >= LOOKS
-    assert posterior.evidence.headline == pytest.approx(np.log(2 * np.pi), abs=0.01)
+    assert posterior.evidence.log_evidence == pytest.approx(np.log(2 * np.pi), abs=0.01)
 
 
 def test_auto_takes_all_runs_of_a_store_and_a_run_for_each_start(tmp_path):

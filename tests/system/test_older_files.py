@@ -48,20 +48,28 @@ def copy(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "method", "headline", "sd"),
+    ("name", "method", "elbo", "sd"),
     [
-        ("store/posterior.npz", "pooled_elbo", 0.0003758272076548461, 0.0014529360441825545),
-        ("own.npz", "raw", -2.2810192858258504e-05, 0.005412641116428786),
+        ("store/posterior.npz", "pooled", 0.0003758272076548461, 0.0014529360441825545),
+        ("own.npz", "own", -2.2810192858258504e-05, 0.005412641116428786),
     ],
 )
-def test_a_posterior_is_read_with_its_evidence_and_its_density(name, method, headline, sd):
+def test_a_posterior_is_read_with_its_evidence_and_its_density(name, method, elbo, sd):
     posterior = StackedPosterior.load(OLD / name)
     evidence = posterior.evidence
-    assert evidence.headline_method == method
-    assert (evidence.headline, evidence.headline_sd) == (headline, sd)
+    assert evidence.method == method
+    assert (evidence.elbo, evidence.elbo_sd) == (elbo, sd)
+    with pytest.deprecated_call(match="evidence.log_evidence"):
+        assert evidence.headline == evidence.log_evidence
+    with pytest.deprecated_call(match="evidence.sd"):
+        assert evidence.headline_sd == evidence.sd >= sd
+    with pytest.deprecated_call(match="evidence.method"):
+        assert evidence.headline_method == method
+    with pytest.deprecated_call(match="evidence.reason"):
+        assert evidence.headline_reason == evidence.reason
     assert evidence.raw == pytest.approx(-2.28101928582585e-05, rel=1e-9)
     assert posterior.names == ("a", "b")
-    assert (posterior.evidence.from_pool is None) == (method == "raw")
+    assert (posterior.evidence.from_pool is None) == (method == "own")
     np.testing.assert_allclose(posterior.run_weights, [0.49997705, 0.50002295], atol=1e-8)
     points = np.array([[0.0, 0.5], [1.0, 0.4], [-3.0, 1.2], [0.0, 1.999]])
     found = posterior.log_pdf(points)
@@ -89,7 +97,7 @@ def test_an_archive_is_read_and_can_be_stacked():
     assert [run.n_components for run in runs] == [8, 8]
     assert [len(evaluations_of(run).values) for run in runs] == [40, 40]
     assert all(run.surrogate is None for run in runs)  # it was written with compact=True
-    assert abs(stack(runs).evidence.headline) < 0.01
+    assert abs(stack(runs).evidence.log_evidence) < 0.01
 
 
 def test_a_store_is_read_with_its_plan_runs_and_states(copy):
@@ -163,4 +171,4 @@ def test_a_failed_run_is_made_again_and_the_store_keeps_its_seed(copy):
     assert len(calls) == 2 + new  # two to see whether it is the same log density
     assert RunStore(copy).failure(3) is None
     assert len(runs) == 4
-    assert abs(stack(runs).evidence.headline) < 0.02
+    assert abs(stack(runs).evidence.log_evidence) < 0.02

@@ -19,7 +19,7 @@ RECORDS = {"arrays", "checks", "modes", "problem", "runs"}
 STACKING = {*RECORDS, "stacking", "posterior", "assembly"}
 EVERYTHING = {
     *(*STACKING, "numerics", "gaussian_process", "engines", "launching", "analysis", "output"),
-    *("plots", "fitting", "compat", "cli", "calling"),
+    *("plots", "fitting", "verifying", "compat", "cli", "calling"),
 }
 MAY_KNOW: dict[str, set[str]] = {
     "arrays": set(),
@@ -38,7 +38,8 @@ MAY_KNOW: dict[str, set[str]] = {
     "analysis": STACKING,
     "output": {*STACKING, "analysis"},
     "plots": {"output"},
-    "fitting": {*STACKING, "analysis", "launching"},
+    "verifying": {*STACKING, "launching"},
+    "fitting": {*STACKING, "analysis", "launching", "verifying"},
     "compat": STACKING,
     "cli": EVERYTHING - {"cli", "compat", "plots"},
     "__init__": EVERYTHING - {"cli", "compat", "plots"},
@@ -152,8 +153,8 @@ def _module(name: str, known: set[str]) -> str:
     return ""
 
 
-def test_the_top_shows_at_most_twelve_modules():
-    assert len(list(SOURCE.glob("*.py"))) <= 12
+def test_the_top_shows_at_most_thirteen_modules():
+    assert len(list(SOURCE.glob("*.py"))) <= 13
 
 
 def test_no_function_hides_its_module():

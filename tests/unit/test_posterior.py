@@ -165,13 +165,13 @@ def test_noisy_stacks_report_the_capped_evidence():
     runs = [random_run(rng, 2, noise_level=2) for _ in range(4)]
     evidence = stack(runs).evidence
     assert evidence.noisy
-    assert evidence.headline_method == "capped_components"
-    assert evidence.headline == evidence.capped_components <= evidence.raw
+    assert evidence.method == "own"
+    assert evidence.log_evidence == evidence.capped_components <= evidence.raw
     assert evidence.capped_runs <= evidence.raw
-    assert "noisy" in evidence.headline_reason
+    assert "noisy" in evidence.reason
     exact = stack([random_run(rng, 2) for _ in range(2)]).evidence
-    assert exact.headline == exact.raw
-    assert exact.headline_method == "raw"
+    assert exact.log_evidence == exact.elbo == exact.raw
+    assert exact.method == "own"
 
 
 def test_evidence_adds_up():

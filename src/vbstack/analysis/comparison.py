@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vbstack.modes import Estimate
+from vbstack.modes import EvidenceMethod
 
 SCALE = "Kass & Raftery (1995), J. Am. Stat. Assoc. 90:773"
 
@@ -20,10 +20,10 @@ class ComparedModel:
 
     Attributes
     ----------
-    log_evidence, sd, bias, error : float
-        The headline estimate; its Monte Carlo and quadrature error; its known possible bias; both.
+    log_evidence, sd : float
+        The log evidence, and its standard deviation.
     method : str
-        Which estimate the headline is.
+        What it rests on: "verified", "pooled" or "own".
     difference, difference_error : float
         Log evidence less that of the best model, and its error.
     verbal : str
@@ -37,9 +37,7 @@ class ComparedModel:
     name: str
     log_evidence: float
     sd: float
-    bias: float
-    error: float
-    method: Estimate
+    method: EvidenceMethod
     difference: float
     difference_error: float
     verbal: str
@@ -80,7 +78,7 @@ class Comparison:
         """Log evidence of `a` less that of `b`, and its error."""
         first, second = self._model(a), self._model(b)
         difference = first.log_evidence - second.log_evidence
-        return difference, float(np.hypot(first.error, second.error))
+        return difference, float(np.hypot(first.sd, second.sd))
 
     def _model(self, name: str) -> ComparedModel:
         for model in self.models:
@@ -96,14 +94,14 @@ class Comparison:
         width = max(5, *(len(model.name) for model in self.models))
         interval = f"{100 * self.level:g} % interval"
         lines = [
-            f"{'model':<{width}} {'log evidence':>12} {'± error':>9} {'difference':>11} "
-            f"{'± error':>9} {'probability':>12} {interval:>18} {'Bayes factor':>12}"
+            f"{'model':<{width}} {'log evidence':>12} {'± sd':>9} {'difference':>11} "
+            f"{'± sd':>9} {'probability':>12} {interval:>18} {'Bayes factor':>12}"
             f"  for {self.models[0].name}"
         ]
         for m in self.models:
             between = f"{m.probability_low:.3f} to {m.probability_high:.3f}"
             lines.append(
-                f"{m.name:<{width}} {m.log_evidence:>12.3f} {m.error:>9.3f} {m.difference:>11.3f} "
+                f"{m.name:<{width}} {m.log_evidence:>12.3f} {m.sd:>9.3f} {m.difference:>11.3f} "
                 f"{m.difference_error:>9.3f} {m.probability:>12.4f} {between:>18} "
                 f"{m.bayes_factor:>12.3g}  {m.verbal}"
             )

@@ -36,7 +36,7 @@ class StackedRun:
     weight : float
         Its share of the stack.
     gain : float
-        Nats that the headline ELBO loses without it, weights solved again.
+        Nats that the ELBO loses without it, weights solved again.
     covered, alone : float
         Share of posterior mass that it covers, and that only it covers.
     """
@@ -173,7 +173,7 @@ def diagnostics(
     gains = leave_one_out_gains(subsets)
     own_noise = posterior.evidence.noisy and posterior.evidence.from_pool is None
     noise = _noise_share(posterior, subsets) if own_noise else None
-    noise_sd = posterior.evidence.headline_sd if posterior.evidence.noisy else 0.0
+    noise_sd = posterior.evidence.sd if posterior.evidence.noisy else 0.0
     looks = sum(posterior.runs[first].looks for first in np.unique(found.group))
     rule = enough_runs(gains, found.by_distinct_runs, looks, tolerance, noise_sd)
     return Diagnostics(
@@ -274,9 +274,9 @@ def _warnings(posterior: StackedPosterior, found: Coverage, noise: float | None)
     if disagreement(posterior):
         yield disagreement(posterior)
     if noise is not None:
-        removed = posterior.evidence.raw - posterior.evidence.headline
+        removed = posterior.evidence.raw - posterior.evidence.own
         yield (
             f"the log density is noisy: {noise:.0%} of the differences between components that "
-            f"weights are given by is estimation error. The headline is {removed:.3f} nats below "
+            f"weights are given by is estimation error. The estimate is {removed:.3f} nats below "
             "the raw ELBO, which is too optimistic."
         )

@@ -1,14 +1,6 @@
 """`compare()`: the evidence of several models of the same data, side by side.
 
-The log evidence of model i is known with the error
-
-    error_i = √(sd_i² + bias_i²)
-
-where sd is the Monte Carlo and quadrature error and `bias` the size of what is known to be able to
-shift the estimate: what a cap takes off a noisy stack whose evaluations are not pooled, or the
-estimated divergence by which the pooled ELBO of an exact one is below its log evidence; the
-certificate's gap; and no less than `OPTIMISM`. Runs of different models are
-independent, so the errors of two models add in quadrature.
+Runs of different models are independent, so the errors of two log evidences add in quadrature.
 """
 
 from __future__ import annotations
@@ -29,18 +21,7 @@ from vbstack.runs.store import RunStore
 
 Source = StackedPosterior | RunStore | str | os.PathLike[str]
 
-# A stack of forty exact runs ended this many nats above the true log evidence, one of ten half as
-# many (benchmarks/results/race_stacking.md): weights favour what quadrature over-estimates.
-OPTIMISM = 0.031
-
 _VERBAL = ((1, "not worth more than a bare mention"), (3, "positive"), (5, "strong"))
-_REASONS = {
-    "raw": "its weights are not certified any closer",
-    "pooled": "its weights are not certified any closer",
-    "pooled_elbo": "the stack's divergence from the posterior",
-    "capped_components": "the noise of its log density: raw and capped estimates differ",
-    "capped_runs": "the noise of its log density: raw and capped estimates differ",
-}
 _POINTS = 2**13  # quasi-random points for the uncertainty of probabilities: 1e-3
 
 
@@ -69,7 +50,7 @@ def compare(
     weights = _prior(list(models), prior)
     warnings: list[str] = []
     found = {name: _posterior(name, source, warnings) for name, source in models.items()}
-    names = sorted(found, key=lambda name: -found[name].evidence.headline)
+    names = sorted(found, key=lambda name: -found[name].evidence.log_evidence)
     posteriors = [found[name] for name in names]
     compared = _compared(names, posteriors, np.array([weights[name] for name in names]), level)
     for model, posterior in zip(compared, posteriors, strict=True):
@@ -83,21 +64,17 @@ def _compared(
 ) -> tuple[ComparedModel, ...]:
     """The records of models given in order of their evidence."""
     evidences = [posterior.evidence for posterior in posteriors]
-    values = np.array([e.headline for e in evidences])
-    sds = np.array([e.headline_sd for e in evidences])
-    biases = np.array([_known_bias(posterior) for posterior in posteriors])
-    errors = np.hypot(sds, biases)
+    values = np.array([e.log_evidence for e in evidences])
+    errors = np.array([e.sd for e in evidences])
     log_odds = values + np.log(prior, where=prior > 0, out=np.full(prior.shape, -np.inf))
     probabilities = softmax(log_odds)
     low, high = _probability_intervals(log_odds, errors, level)
     return tuple(
         ComparedModel(
             name=name,
-            log_evidence=evidences[i].headline,
-            sd=evidences[i].headline_sd,
-            bias=float(biases[i]),
-            error=float(errors[i]),
-            method=evidences[i].headline_method,
+            log_evidence=evidences[i].log_evidence,
+            sd=evidences[i].sd,
+            method=evidences[i].method,
             difference=float(values[i] - values[0]),
             difference_error=float(np.hypot(errors[i], errors[0])) if i else 0.0,
             verbal=verbal(float(values[0] - values[i])) if i else "",
@@ -114,16 +91,6 @@ def _compared(
 def verbal(log_bayes_factor: float) -> str:
     """A log Bayes factor in the words of Kass & Raftery."""
     return next((word for limit, word in _VERBAL if log_bayes_factor < limit), "very strong")
-
-
-def _known_bias(posterior: StackedPosterior) -> float:
-    """Nats by which the headline may be off for reasons that its sd does not cover."""
-    evidence = posterior.evidence
-    if evidence.pooled is None:  # a cap may have been too low, or not low enough
-        shift = abs(evidence.raw - evidence.headline)
-    else:  # a noisy stack's headline holds its divergence and the error of that, an exact one's not
-        shift = abs(evidence.pooled - evidence.headline)
-    return max(shift + evidence.gap, OPTIMISM)
 
 
 def _probability_intervals(log_odds: Array, errors: Array, level: float) -> tuple[Array, Array]:
@@ -182,18 +149,11 @@ def _own_warnings(model: ComparedModel, posterior: StackedPosterior) -> list[str
 
 
 def _closeness(best: ComparedModel, other: ComparedModel) -> list[str]:
-    """Warnings when the difference is within two errors, or within a known bias."""
+    """A warning when the difference is within two errors."""
     size = -other.difference
-    texts = []
-    if size < 2 * other.difference_error:
-        texts.append(
-            f"{best.name} and {other.name} differ by {size:.3f} ± {other.difference_error:.3f} "
-            "nats: which is better is not settled; more runs may settle it"
-        )
-    for model in (best, other):
-        if model.bias >= size and model.bias > OPTIMISM:
-            texts.append(
-                f"the log evidence of {model.name} may be off by {model.bias:.3f} nats "
-                f"({_REASONS[model.method]}), as much as the models differ"
-            )
-    return texts
+    if size >= 2 * other.difference_error:
+        return []
+    return [
+        f"{best.name} and {other.name} differ by {size:.3f} ± {other.difference_error:.3f} nats: "
+        "which is better is not settled; more runs, or a verification, may settle it"
+    ]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array, Index
-from vbstack.modes import Estimate, WeightsKind
+from vbstack.modes import WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
@@ -60,8 +60,8 @@ class Subsets:
         L̂_A(w*) and L̂_B(w*).
     naive : bool
         Whether every run has the same weight, so that nothing is fitted.
-    method : str
-        The kind of estimate that is the stack's headline.
+    capped : bool
+        Whether the log-joint is capped by the median component, as noisy own ones are.
     """
 
     mixture: Mixture
@@ -76,7 +76,7 @@ class Subsets:
     elbo: float
     base: tuple[float, float]
     naive: bool
-    method: Estimate
+    capped: bool
 
     @classmethod
     def of(cls, posterior: StackedPosterior, seed: int = 0) -> Subsets:
@@ -98,7 +98,7 @@ class Subsets:
         owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
         base = fitting.value(own), scoring.value(own)
         elbo = posterior.solution.lower
-        naive, method = posterior.target == "naive", posterior.evidence.headline_method
+        naive, e = posterior.target == "naive", posterior.evidence
         return cls(
             mixture=mixture,
             log_joint=mixture.original_log_joint(log_joint),
@@ -112,7 +112,7 @@ class Subsets:
             elbo=elbo,
             base=base,
             naive=naive,
-            method=method,
+            capped=e.noisy and e.from_pool is None,
         )
 
     def best(self, members: ArrayLike) -> tuple[float, Array]:
@@ -132,13 +132,11 @@ class Subsets:
         return self.elbo + gain, self.free.weights(whole)
 
     def estimates(self, members: Index) -> tuple[float, float]:
-        """Raw and headline ELBO of a subset; the caps are those of `evidence`, over the subset."""
+        """ELBO of a subset, raw and capped where the stack's is, over the subset."""
         raw, weights = self.best(members)
         mixture, log_joint = self.mixture, self.log_joint
         inside = np.isin(mixture.owner, members)
-        values = np.bincount(mixture.owner, mixture.own_weights * log_joint)[members]
-        caps = {"capped_components": np.median(log_joint[inside]), "capped_runs": np.median(values)}
-        cap = float(caps.get(self.method, np.inf))  # the other kinds have no cap
+        cap = float(np.median(log_joint[inside])) if self.capped else np.inf
         return raw, raw - max(0.0, float(weights @ log_joint) - cap)
 
     def _start(self, keep: Index) -> Array:
@@ -151,7 +149,7 @@ class Subsets:
 
 
 def leave_one_out_gains(subsets: Subsets) -> Array:
-    """Headline ELBO(all) − ELBO(all but m) (M,), in nats; infinite for a single run.
+    """ELBO(all) − ELBO(all but m) (M,), in nats; infinite for a single run.
 
     With a noisy log density the raw ELBO rises with every run whose errors happen to be high.
     """
@@ -171,13 +169,13 @@ class LearningCurve:
     ----------
     sizes : (S,)
         Numbers of runs; the last is all of them.
-    raw, headline : (orders, S)
-        The raw ELBO, and the estimate of the kind that is the headline of the whole stack.
+    raw, elbo : (orders, S)
+        The raw ELBO, and the one that is capped where the stack's is.
     """
 
     sizes: Index
     raw: Array
-    headline: Array
+    elbo: Array
 
 
 def learning_curve(subsets: Subsets, seed: int) -> LearningCurve:

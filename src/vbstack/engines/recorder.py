@@ -142,19 +142,7 @@ class Recorder:
             return False
 
     def _new(self, index: int, point: tuple[float, ...]) -> Evaluation:
-        begun = time.perf_counter()
-        for attempt in range(_RETRIES if self.on_error == "retry" else 1):
-            try:
-                rng = np.random.default_rng([self.seed, 2, index, attempt])
-                evaluation = self.problem.evaluation(np.array(point), rng)
-                return replace(evaluation, seconds=time.perf_counter() - begun)
-            except EvaluationError as error:
-                failure = error
-        if self.on_error != "floor":
-            raise failure
-        sd = 1.0 if self.problem.noisy else None
-        seconds = time.perf_counter() - begun
-        return Evaluation(point, -np.inf, sd, seconds, shortened(failure.message, LONGEST))
+        return attempted(self.problem, point, (self.seed, 2, index), self.on_error)
 
     def _check_floored(self) -> None:
         """An error if many evaluations fail without a pattern: failures are then no support."""
@@ -180,3 +168,22 @@ class Recorder:
         distances = np.square(z[failed][:, None] - z[None]).sum(axis=2)
         distances[np.arange(failed.sum()), np.flatnonzero(failed)] = np.inf
         return bool(failed[distances.argmin(axis=1)].mean() > 0.5)
+
+
+def attempted(
+    problem: Problem, point: tuple[float, ...], seed: tuple[int, ...], on_error: OnError
+) -> Evaluation:
+    """A new evaluation, by the rule for failures; its generator has this seed and the attempt."""
+    begun = time.perf_counter()
+    for attempt in range(_RETRIES if on_error == "retry" else 1):
+        try:
+            rng = np.random.default_rng([*seed, attempt])
+            evaluation = problem.evaluation(np.array(point), rng)
+            return replace(evaluation, seconds=time.perf_counter() - begun)
+        except EvaluationError as error:
+            failure = error
+    if on_error != "floor":
+        raise failure
+    sd = 1.0 if problem.noisy else None
+    seconds = time.perf_counter() - begun
+    return Evaluation(point, -np.inf, sd, seconds, shortened(failure.message, LONGEST))

@@ -48,14 +48,14 @@ def outcomes(
     if executor == "here":
         yield from _performed_here(problem, tasks, deadline)
         return
-    heavy = sorted({HEAVY_IMPORTS[task.plan.engine] for task in tasks})
+    heavy = sorted({HEAVY_IMPORTS[task.plan.engine] for task in tasks if not task.points})
     with _submitter(executor, problem, n_workers, run_timeout, heavy) as submit:
         futures = {submit(task): task for task in tasks}
         completed = _dask_completed if _is_dask(executor) else as_completed
         left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
         try:
             for future in completed(futures, timeout=left):
-                yield _outcome(future, futures[future], run_timeout, _is_local(executor))
+                yield _outcome(future, futures[future], run_timeout, is_local(executor))
         finally:
             for future in futures:
                 future.cancel()
@@ -87,7 +87,7 @@ def _submitter(
     run_timeout: float | None,
     heavy: list[str],
 ) -> Iterator[Submit]:
-    if _is_local(executor):
+    if is_local(executor):
         packed = problem.packed()
         pool: Any = ProcessPool(
             max_workers=n_workers or available_cores(),
@@ -129,7 +129,8 @@ def check_can_be_sent(executor: Any, problem: Problem) -> None:
         problem.packed()
 
 
-def _is_local(executor: Any) -> bool:
+def is_local(executor: Any) -> bool:
+    """Whether it means processes of our own."""
     return executor is None or (isinstance(executor, str) and executor == "local")
 
 

@@ -175,6 +175,24 @@ def launched(
     return Launched(store, runs, failures)
 
 
+def checked_store(settings: LaunchSettings) -> tuple[str, Plan]:
+    """The directory and the plan of a store that holds runs of this log density, checked as
+    `launch` does before it adds to it."""
+    now, reporter = Fingerprint.of(settings.problem), Reporter(silent=not settings.progress)
+    store = settings.given_store()
+    if store is None or not store.exists():
+        where = "none was given" if store is None else f"{store.directory} holds none"
+        raise FileNotFoundError(f"a store of runs is needed: {where}")
+    store = RunStore(store.directory.absolute())
+    plan = settings.plan(store, now)
+    store.check_writable()
+    if not settings.trust_store:
+        finished = store.runs()
+        job = _Job(settings, store, reporter, dict(finished))
+        job.check_model(plan, now, finished, math.inf, runs_are_missing=True)
+    return str(store.directory), plan
+
+
 def prepared(settings: LaunchSettings, index: int) -> Plan:
     """The plan for one run, made by the caller; the store is checked as `launch` does."""
     now, reporter = Fingerprint.of(settings.problem), Reporter(silent=not settings.progress)

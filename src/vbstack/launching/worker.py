@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from vbstack.checks import shortened
-from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch
+from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch, attempted
 from vbstack.engines.registry import engine_named
 from vbstack.modes import OutcomeStatus
 from vbstack.problem import EvaluationError, Problem
 from vbstack.runs.plan import Plan
+from vbstack.runs.point_log import PointLog
 from vbstack.runs.printable import LONGEST, printable
 from vbstack.runs.store import RunStore
 
@@ -45,7 +46,8 @@ class Task:
     """One run to do: where, and which of the plan.
 
     With `only_start`, only its first evaluation, at the start, is made and put in its journal.
-    With `again`, these evaluations are made again, and no run.
+    With `again`, these evaluations are made again, and no run. With `points`, by their places in
+    the log of the directory (`PointLog`), these are evaluated and put there, and no run is made.
     """
 
     directory: str
@@ -53,6 +55,7 @@ class Task:
     plan: Plan
     only_start: bool = False
     again: tuple[Recorded, ...] = ()
+    points: tuple[tuple[int, tuple[float, ...]], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,8 @@ def perform_packed(packed: bytes, task: Task) -> Outcome:
         problem: Problem = pickle.loads(packed)
     except BaseException as error:
         message = f"the problem cannot be read in its process: {_said(error)}"
+        if task.points:
+            return Outcome(task.index, "failed", printable(message))
         return _failed(RunStore(task.directory), task, message)
     return perform(problem, task)
 
@@ -88,6 +93,8 @@ def perform(problem: Problem, task: Task) -> Outcome:
     if task.again:
         found = tuple(_made_again(problem, recorded) for recorded in task.again)
         return Outcome(task.index, "asked", found=found)
+    if task.points:
+        return _evaluated(problem, task)
     store = RunStore(task.directory)
     try:
         with store.claim(task.index) as mine:
@@ -128,6 +135,24 @@ def _made_again(
         if one[0] == recorded.value:
             break
     return tuple(found)
+
+
+def _evaluated(problem: Problem, task: Task) -> Outcome:
+    """Evaluate the task's points; one that fails does not keep the others from being made."""
+    log, failures = PointLog(task.directory), []
+    for place, x in task.points:
+        try:
+            seed = (task.plan.seed, 6, place)
+            log.append(place, attempted(problem, x, seed, task.plan.on_error or "fail_run"))
+        except EvaluationError as error:
+            failures.append(error)
+        except OSError as error:
+            return Outcome(task.index, "failed", str(RunStore(task.directory).unwritable(error)))
+    if not failures:
+        return Outcome(task.index, "asked")
+    first = failures[0]
+    trace = shortened(first.traceback, _TRACEBACK)
+    return Outcome(task.index, "failed", printable(str(first)), traceback=trace)
 
 
 def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:

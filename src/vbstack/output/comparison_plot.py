@@ -16,10 +16,10 @@ def comparison_plot(comparison: Comparison, fig: Figure | None = None) -> Figure
     left, right = fig.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     rows = np.arange(len(models))
     values = [m.difference for m in models]
-    errors = [m.error for m in models]
+    errors = [m.sd for m in models]
     left.axvline(0, color="0.8", lw=1)
     left.errorbar(values, rows, xerr=errors, fmt="o", color=BLUE, capsize=4)
-    label = f"log evidence minus that of {comparison.models[0].name} (nats), ± error"
+    label = f"log evidence minus that of {comparison.models[0].name} (nats), ± 1 sd"
     left.set_xlabel(label, parse_math=False)
     left.set_yticks(rows, [m.name for m in models], parse_math=False)
     left.set_ylim(-0.6, len(models) - 0.4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from vbstack.modes import Estimate
 
 ESTIMATE_NAMES: dict[Estimate, str] = {
+    "verified": "verified",
     "raw": "raw",
     "capped_components": "capped by components",
     "capped_runs": "capped by runs",

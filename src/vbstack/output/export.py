@@ -165,8 +165,8 @@ def _attributes(posterior: StackedPosterior) -> dict[str, Any]:
     return {
         "inference_library": "vbstack",
         "inference_library_version": installed_versions(["vbstack"])["vbstack"],
-        "log_evidence": posterior.evidence.headline,
-        "log_evidence_sd": posterior.evidence.headline_sd,
+        "log_evidence": posterior.evidence.log_evidence,
+        "log_evidence_sd": posterior.evidence.sd,
         **evidence,
         "weights_kind": posterior.target,
         "weights_status": posterior.solution.status,

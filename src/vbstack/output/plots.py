@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
 from vbstack.analysis.diagnosis import Diagnostics
+from vbstack.modes import Estimate
 from vbstack.output.corner_plots import corner_plot, run_draws, runs_plot
 from vbstack.output.estimate_names import ESTIMATE_NAMES
 from vbstack.output.figure_style import BLUE, PALETTE, RED, SKY, figure_of, finished, new_axes
@@ -31,7 +32,7 @@ __all__ = [
 def weights_plot(
     posterior: StackedPosterior, *, ax: Sequence[Axes] | None = None, fig: Figure | None = None
 ) -> Figure:
-    """Weight and ELBO of every stacked run; the line is the stack's headline. `ax` takes two."""
+    """Weight and ELBO of every stacked run; the line is the stack's ELBO. `ax` takes two."""
     if ax is None:
         height = 1.4 + 0.22 * len(posterior.runs)
         fig = fig or Figure(figsize=(7.2, height), layout="constrained")
@@ -46,8 +47,8 @@ def weights_plot(
     sds = np.array([run.elbo_sd for run in posterior.runs])
     right.errorbar(elbos, places, xerr=sds, fmt="o", ms=4, color=BLUE, ecolor=SKY, lw=2)
     e = posterior.evidence
-    right.axvspan(e.headline - e.headline_sd, e.headline + e.headline_sd, color=RED, alpha=0.2)
-    right.axvline(e.headline, color=RED, lw=1.5, label="stack")
+    right.axvspan(e.elbo - e.elbo_sd, e.elbo + e.elbo_sd, color=RED, alpha=0.2)
+    right.axvline(e.elbo, color=RED, lw=1.5, label="stack")
     right.set_xlabel("ELBO (nats), ± 1 sd")
     right.legend(frameon=False, fontsize=8, loc="best")
     return finished(left, right)
@@ -91,10 +92,10 @@ def learning_curve_plot(found: Diagnostics, *, ax: Axes | None = None) -> Figure
     """Stacked ELBO against number of runs: every random order, and their mean."""
     curve = found.learning_curve
     ax = ax or new_axes((5.2, 3.2))
-    ax.plot(curve.sizes, curve.headline.T, color=SKY, lw=0.9, alpha=0.8)
-    same = np.array_equal(curve.raw, curve.headline)
-    mean = curve.headline.mean(axis=0)
-    label = "mean" if same else "headline, mean"
+    ax.plot(curve.sizes, curve.elbo.T, color=SKY, lw=0.9, alpha=0.8)
+    same = np.array_equal(curve.raw, curve.elbo)
+    mean = curve.elbo.mean(axis=0)
+    label = "mean" if same else "capped, mean"
     ax.plot(curve.sizes, mean, "o-", color=BLUE, lw=2, ms=5, label=label)
     if not same:
         ax.plot(curve.sizes, curve.raw.mean(axis=0), "s--", color=RED, ms=4, label="raw, mean")
@@ -107,22 +108,27 @@ def learning_curve_plot(found: Diagnostics, *, ax: Axes | None = None) -> Figure
 
 
 def evidence_plot(posterior: StackedPosterior, *, ax: Axes | None = None) -> Figure:
-    """Every estimate of the log evidence with its error; the filled one is the headline."""
+    """Every estimate of the log evidence with its error; the filled one is the one to report."""
     e = posterior.evidence
-    values = {name: getattr(e, name) for name in ESTIMATE_NAMES}
+    verified = None if e.verified is None else e.verified.log_evidence
+    values: dict[Estimate, float | None] = {
+        name: verified if name == "verified" else getattr(e, name) for name in ESTIMATE_NAMES
+    }
+    own: Estimate = "capped_components" if e.noisy else "raw"
+    reported: Estimate = own if e.method == "own" else e.method
     known = {name: float(value) for name, value in values.items() if value is not None}
     ax = ax or new_axes((5.6, 1.1 + 0.36 * len(known)))
     for row, (name, value) in enumerate(known.items()):
-        headline = name == e.headline_method
-        sd = getattr(e, f"{name}_sd", e.total_sd)
-        face = RED if headline else "white"
-        ax.errorbar(value, row, xerr=sd, fmt="o", ms=7, color=RED if headline else BLUE,
+        chosen = name == reported
+        sd = e.sd if chosen else getattr(e, f"{name}_sd", e.total_sd)
+        face = RED if chosen else "white"
+        ax.errorbar(value, row, xerr=sd, fmt="o", ms=7, color=RED if chosen else BLUE,
                     mfc=face, capsize=3)  # fmt: skip
         ax.annotate(
             f"{value:.3f}", (value, row), (0, 7), textcoords="offset points", ha="center",
             fontsize=8,
         )  # fmt: skip
-    labels = [ESTIMATE_NAMES[n] + (" (headline)" if n == e.headline_method else "") for n in known]
+    labels = [ESTIMATE_NAMES[n] + (" (reported)" if n == reported else "") for n in known]
     ax.set_yticks(range(len(known)), labels)
     ax.set_ylim(len(known) - 0.5, -0.8)
     ax.margins(x=0.15)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vbstack.checks import checked_word
-from vbstack.modes import Estimate, SolverName
+from vbstack.modes import SolverName
 from vbstack.posterior import StackedPosterior
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.files import FileError, pack_runs, read_file, unpack_runs, write_file
 from vbstack.runs.header_checks import (
     checked_integer,
@@ -29,6 +30,7 @@ from vbstack.stacking.evidence import Evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.screening import Dropped, Screen, screen
 from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.verification import VerifiedEvidence
 from vbstack.stacking.weights import WeightSolution
 
 
@@ -44,6 +46,10 @@ def save(
     arrays["solution.weights"] = solution.pop("weights")
     if posterior.evidence.from_pool is not None:
         arrays["link_log_joint"] = posterior.link_log_joint
+    if posterior.further is not None:
+        arrays |= {"further.x": posterior.further.x, "further.values": posterior.further.values}
+        if posterior.further.sds is not None:
+            arrays["further.sds"] = posterior.further.sds
     header = {
         "runs": headers,
         "kept": list(posterior.kept),
@@ -91,6 +97,7 @@ def _unpacked(
         link_log_joint=own_log_joints(runs) if pooled is None else np.array(pooled, dtype=float),
         sources=_sources(header, runs),
         mixture=Mixture.from_runs(runs),
+        further=_further(arrays),
     )
 
 
@@ -136,26 +143,47 @@ def _evidence(header: Mapping[str, Any]) -> Evidence:
     given = checked_object("evidence", header["evidence"])
     optional = (
         *("pooled", "pooled_sd", "pooled_elbo", "pooled_elbo_sd"),
-        "selection",
-        "divergence",
+        *("selection", "divergence", "verified"),
     )
-    if given.get("pooled") is not None and any(given.get(name) is None for name in optional):
+    missing = (given.get(name) is None for name in optional if name != "verified")
+    if given.get("pooled") is not None and any(missing):
         raise ValueError("some of the pooled estimates are missing")
+    texts = ("method", "reason", "not_pooled", "headline_method", "headline_reason")
     for name, value in given.items():
         if name == "noisy":
             checked_truth(name, value)
-        elif name in ("headline_method", "headline_reason"):
+        elif name in texts:
             checked_text(name, value)
+        elif name == "verified" and value is not None:
+            _check_verified(checked_object(name, value))
         elif value is not None or name not in optional:
-            least = 0.0 if name.endswith("_sd") else -math.inf
+            least = 0.0 if name.endswith("sd") else -math.inf
             checked_number(f"evidence: {name}", value, finite=name != "gap", least=least)
-    checked_word("headline_method", given["headline_method"], Estimate)
-    # Files older than the pooled estimates may name one as their headline.
-    if given["headline"] != given.get(given["headline_method"], given["headline"]):
-        raise ValueError(
-            f"the headline {given['headline']} is not the estimate {given['headline_method']!r}"
-        )
-    return Evidence.from_dict(given)
+    found = Evidence.from_dict(given)
+    for name in ("log_evidence", "sd", "method"):  # version 0.1 had other names and errors
+        if name in given and given[name] != getattr(found, name):
+            raise ValueError(f"{name} {given[name]!r} does not fit the estimates beside it")
+    return found
+
+
+def _check_verified(given: Mapping[str, Any]) -> None:
+    for field in fields(VerifiedEvidence):
+        if field.name in ("n", "outside", "surprises", "evaluations", "rounds"):
+            checked_integer(f"verified: {field.name}", given[field.name])
+        else:
+            free = field.name == "shape" or field.name.startswith("stated")
+            least = 0.0 if field.name.endswith("_sd") and not free else -math.inf
+            checked_number(
+                f"verified: {field.name}", given[field.name], finite=not free, least=least
+            )
+
+
+def _further(arrays: Mapping[str, NDArray[Any]]) -> Evaluations | None:
+    """The evaluations of no run that were pooled too."""
+    if "further.x" not in arrays:
+        return None
+    sds = arrays.get("further.sds")
+    return Evaluations(arrays["further.x"], arrays["further.values"], sds)
 
 
 def _sources(header: Mapping[str, Any], runs: Sequence[Run]) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def render(
         p=posterior,
         e=posterior.evidence,
         d=found,
-        places=decimals(posterior.evidence.headline_sd) - 1,
+        places=decimals(posterior.evidence.sd) - 1,
         draws=f"{_DRAWS:,}",
         quantile_names=[f"{q:.1%}".replace(".0%", "%") for q in _QUANTILES],
         parameters=_parameters(posterior),
@@ -165,8 +165,8 @@ def _parameters(posterior: StackedPosterior) -> list[dict[str, Any]]:
 def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
     e = posterior.evidence
     rows = [
-        ("headline", e.headline, "the estimate to report"),
-        ("headline sd", e.headline_sd, "its standard deviation"),
+        ("log evidence", e.log_evidence, "the estimate to report"),
+        ("its sd", e.sd, "its standard deviation"),
         ("raw", e.raw, "expected log-joint plus entropy, on fresh draws"),
         ("capped by components", e.capped_components, "log-joint at most the median component's"),
         ("capped by runs", e.capped_runs, "log-joint at most the median run's"),

@@ -84,7 +84,7 @@ def _weights(posterior: StackedPosterior) -> Picture:
         "weights",
         plots.weights_plot(posterior),
         f"Weights and ELBOs of the runs. ELBOs range from {min(elbos):.3f} to {max(elbos):.3f}; "
-        f"the stack has {posterior.evidence.headline:.3f}.",
+        f"the stack has {posterior.evidence.elbo:.3f}.",
         "Weight and ELBO of every run. The red line is the stack's log evidence.",
     )
 
@@ -96,13 +96,13 @@ def _evidence(posterior: StackedPosterior) -> Picture:
         plots.evidence_plot(posterior),
         f"Estimates of the log evidence: raw {e.raw:.3f}, capped by components "
         f"{e.capped_components:.3f}, capped by runs {e.capped_runs:.3f}, naive {e.naive:.3f}.",
-        "Estimates of the log evidence. The filled one is the headline.",
+        "Estimates of the log evidence. The filled one is the one to report.",
     )
 
 
 def _curve(d: Diagnostics) -> Picture:
     curve = d.learning_curve
-    means = curve.headline.mean(axis=0)
+    means = curve.elbo.mean(axis=0)
     listing = ", ".join(f"{v:.3f} with {n}" for n, v in zip(curve.sizes, means, strict=True))
     return _svg(
         "curve",

@@ -54,9 +54,10 @@ def _reason(reason: str) -> str:
 def _evidence_lines(posterior: StackedPosterior) -> list[str]:
     e, s = posterior.evidence, posterior.solution
     return [
-        f"Log evidence  {e.headline:.4f} ± {e.headline_sd:.4f}  ({e.headline_method}: "
-        f"{e.headline_reason})",
-        f"  raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
+        f"Log evidence  {e.log_evidence:.4f} ± {e.sd:.4f}  ({e.method}: {e.reason})",
+        *([] if e.verified is None else [f"  {e.verified.verdict}"]),
+        f"  ELBO of the stack {e.elbo:.4f} ± {e.elbo_sd:.4f}",
+        f"  own ELBOs: raw {e.raw:.4f}   capped by components {e.capped_components:.4f}   "
         f"by runs {e.capped_runs:.4f}   naive stacking {e.naive:.4f}",
         *_pooled_lines(posterior),
         f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
@@ -72,9 +73,8 @@ def _pooled_lines(posterior: StackedPosterior) -> list[str]:
         return []
     worry = disagreement(posterior)
     return [
-        f"  pooled evaluations: ELBO {pooled.elbo:.4f} (selection of {pooled.selection:.4f} taken "
-        f"off), divergence from the posterior {pooled.divergence:.4f}; log evidence "
-        f"{pooled.log_evidence:.4f}",
+        f"  pooled: ELBO {pooled.elbo:.4f} (selection of {pooled.selection:.4f} taken off), "
+        f"divergence from the posterior {pooled.divergence:.4f}",
         *([f"  Beware: {worry}"] if worry else []),
     ]
 

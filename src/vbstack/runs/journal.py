@@ -130,7 +130,7 @@ class Journal:
                 for _, reason in content.damaged
             ]
             with replacing(path, overwrite=True) as file:
-                file.writelines(_line(*one) for one in _ordered(self.by_place))
+                file.writelines(journal_line(*one) for one in _ordered(self.by_place))
         self._file = hold(open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND))
         if content.torn and not content.damaged:
             os.ftruncate(self._file, content.size)
@@ -140,7 +140,7 @@ class Journal:
         place = max(self.by_place, default=-1) + 1 if place is None else place
         self.by_place[place] = evaluation
         if self._file is not None:
-            line = _line(place, evaluation)
+            line = journal_line(place, evaluation)
             written = os.write(self._file, line)
             if written != len(line):
                 raise OSError(f"{self.path}: only {written} of {len(line)} bytes could be written")
@@ -177,7 +177,7 @@ def _ordered(by_place: dict[int, Evaluation]) -> list[tuple[int, Evaluation]]:
     return sorted(by_place.items(), key=lambda item: item[0])
 
 
-def _line(place: int, evaluation: Evaluation) -> bytes:
+def journal_line(place: int, evaluation: Evaluation) -> bytes:
     """A line: the fields and the checksum of their text."""
     fields = {
         "i": place,

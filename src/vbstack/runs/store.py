@@ -5,6 +5,7 @@
     run-00003.journal   the evaluations of a run that is not finished
     run-00003.lock      held by the process that works on the run; the system frees it when it dies
     run-00003.failed.json   why a run failed, and at which point
+    verification.journal    evaluations at draws of the stack
 
 Everything is written whole or appended line by line; nothing in it is executed when read. Only
 regular files are opened, never a link. Reading changes nothing; a launch sets damaged runs aside
@@ -317,8 +318,9 @@ class RunStore:
                 self._plan_path.rename(
                     folder / "store.json"
                 )  # first: without it nothing is a store
-                for path in (*self.directory.glob("run-*"), *self.directory.glob("posterior.npz")):
-                    path.rename(folder / path.name)
+                for kind in ("run-*", "posterior.npz", "verification.*"):
+                    for path in self.directory.glob(kind):
+                        path.rename(folder / path.name)
         except OSError as error:
             raise self.unwritable(error) from error
         return folder

@@ -1,21 +1,40 @@
-"""`Evidence`: the stacked ELBO as an estimate of the log evidence, with its parts and errors."""
+"""`Evidence`: the log evidence of a stack, with one error; and all that it rests on.
+
+Which estimate it is: verified, where the model was evaluated at draws of the stack (`verify`);
+otherwise pooled, where the evaluations of all runs were; otherwise the stack's own ELBO. Its
+standard deviation holds what is known to be missing:
+
+    verified   the scatter of what was found, and the divergence KL(q ‖ p)
+    pooled     twice the errors of quadrature and draws, and the divergence; of noisy values once
+    own        the errors of quadrature and draws, what a cap took off, the gap, and `OPTIMISM`
+
+The factor two and the divergence as an error were chosen by `python -m benchmarks calibration`.
+"""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from vbstack.arrays import Array
-from vbstack.modes import Estimate
+from vbstack.modes import EvidenceMethod
 from vbstack.runs.run import Run
 from vbstack.stacking.corrections import corrections
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
 from vbstack.stacking.support import Support
+from vbstack.stacking.verification import ROUNDING, VerifiedEvidence
 from vbstack.stacking.weights import WeightSolution
+
+MISFIT = 2.0  # of a process of exact values, in its standard deviations
+# Nats. A stack of forty exact runs by own log-joints ended this much above the true log evidence,
+# one of ten half as much (benchmarks/results/race_stacking.md): weights favour what quadrature
+# over-estimates.
+OPTIMISM = 0.031
 
 
 @dataclass(frozen=True)
@@ -67,14 +86,14 @@ class Evidence:
         `pooled_elbo` when evaluations were pooled, otherwise `raw`.
     noisy : bool
         Whether any stacked run had a noisy log density.
-    headline, headline_sd : float
-        The estimate to report.
-    headline_method, headline_reason : str
-        Which of the estimates it is, and why.
+    not_pooled : str
+        Why evaluations were not pooled; empty when they were.
     from_pool : PooledEvidence or None
         The estimates by pooled evaluations; None when evaluations were not pooled. They can also
         be read as `pooled_elbo`, `pooled_elbo_sd`, `pooled` and `pooled_sd` (the log evidence),
         `selection` and `divergence`, which are then None.
+    verified : VerifiedEvidence or None
+        What `verify` found.
     """
 
     raw: float
@@ -88,11 +107,89 @@ class Evidence:
     total_sd: float
     gap: float
     noisy: bool
-    headline: float
-    headline_sd: float
-    headline_method: Estimate
-    headline_reason: str
+    not_pooled: str = ""
     from_pool: PooledEvidence | None = None
+    verified: VerifiedEvidence | None = None
+
+    @property
+    def method(self) -> EvidenceMethod:
+        """What the log evidence rests on: "verified", "pooled" or "own"."""
+        if self.verified is not None:
+            return "verified"
+        return "own" if self.from_pool is None else "pooled"
+
+    @property
+    def log_evidence(self) -> float:
+        """The log evidence, in nats."""
+        if self.verified is not None:
+            return self.verified.log_evidence
+        return self.own if self.from_pool is None else self.from_pool.log_evidence
+
+    @property
+    def sd(self) -> float:
+        """Its standard deviation."""
+        if self.verified is not None:
+            return self.verified.log_evidence_sd
+        if self.from_pool is not None:
+            return self.from_pool.log_evidence_sd
+        return float(np.hypot(self.total_sd, max(self.raw - self.own + self.gap, OPTIMISM)))
+
+    @property
+    def elbo(self) -> float:
+        """The ELBO of the stack, below its log evidence by the divergence."""
+        if self.verified is not None:
+            return self.verified.elbo
+        return self.own if self.from_pool is None else self.from_pool.elbo
+
+    @property
+    def elbo_sd(self) -> float:
+        """Its standard deviation."""
+        if self.verified is not None:
+            return self.verified.elbo_sd
+        return self.total_sd if self.from_pool is None else self.from_pool.elbo_sd
+
+    @property
+    def own(self) -> float:
+        """The estimate by the runs' own log-joints: raw, of a noisy log density capped."""
+        return self.capped_components if self.noisy else self.raw
+
+    @property
+    def reason(self) -> str:
+        """One line: what the log evidence rests on."""
+        if self.verified is not None:
+            found = self.verified
+            return f"checked at {found.n} draws of the stack with {found.evaluations} evaluations"
+        if self.from_pool is not None:
+            return "every component is scored with the evaluations of all runs; not verified"
+        capped = "; capped by the median component, as the log density is noisy"
+        return (
+            f"the stacked ELBO by the runs' own log-joints{capped if self.noisy else ''}; "
+            f"evaluations were not pooled: {self.not_pooled or 'not recorded'}"
+        )
+
+    @property
+    def headline(self) -> float:
+        """The log evidence, by its name of version 0.1."""
+        _warn_of_old_name("headline", "log_evidence")
+        return self.log_evidence
+
+    @property
+    def headline_sd(self) -> float:
+        """Its standard deviation, by its name of version 0.1."""
+        _warn_of_old_name("headline_sd", "sd")
+        return self.sd
+
+    @property
+    def headline_method(self) -> str:
+        """What it rests on, by its name of version 0.1."""
+        _warn_of_old_name("headline_method", "method")
+        return self.method
+
+    @property
+    def headline_reason(self) -> str:
+        """Why, by its name of version 0.1."""
+        _warn_of_old_name("headline_reason", "reason")
+        return self.reason
 
     @property
     def pooled(self) -> float | None:
@@ -119,20 +216,36 @@ class Evidence:
         return None if self.from_pool is None else self.from_pool.divergence
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers by name, as files and JSON have them; pooled ones may be None."""
-        flat = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "from_pool"}
-        return {**flat, **{name: getattr(self, name) for name in _POOLED_NAMES}}
+        """All numbers by name, as files and JSON have them; some may be None."""
+        answer = {name: getattr(self, name) for name in _ANSWER}
+        records = ("from_pool", "verified")
+        flat = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in records}
+        pooled = {name: getattr(self, name) for name in _POOLED_NAMES}
+        return {
+            **answer,
+            **flat,
+            **pooled,
+            "verified": None if self.verified is None else asdict(self.verified),
+        }
 
     @classmethod
     def from_dict(cls, numbers: Mapping[str, Any]) -> Evidence:
-        """The evidence that `as_dict` wrote."""
-        own = {name: value for name, value in numbers.items() if name not in _POOLED_NAMES}
+        """The evidence that `as_dict` wrote, in this version or in 0.1."""
+        known = {f.name for f in fields(cls)} - {"from_pool", "verified"}
+        own = {name: value for name, value in numbers.items() if name in known}
+        if numbers.get("verified") is not None:
+            own["verified"] = VerifiedEvidence(**numbers["verified"])
         if numbers.get("pooled") is None:
             return cls(**own)
         pooled = {field: numbers[name] for name, field in _POOLED_NAMES.items()}
         return cls(**own, from_pool=PooledEvidence(**pooled))
 
 
+_NOT_CUT_OFF = (
+    "; the runs' own log-joints hold a low value where the log density is −inf, and the stack is "
+    "not cut off in this estimate: it includes that penalty, which pooled evaluations correct"
+)
+_ANSWER = ("log_evidence", "sd", "method", "reason", "elbo", "elbo_sd")
 _POOLED_NAMES = {
     "pooled": "log_evidence",
     "pooled_sd": "log_evidence_sd",
@@ -167,25 +280,16 @@ def evidence(
     gp_sd = float(np.sqrt(max(0.0, _log_joint_variance(runs, mixture, w))))
     noisy = any(run.is_noisy for run in runs)
     total_sd = float(np.hypot(solution.standard_error, gp_sd))
-    estimates = {
-        "raw": raw,
-        "capped_components": min(raw, float(np.median(own_original)) + entropy),
-        "capped_runs": min(raw, float(np.median(run_values)) + entropy),
-        "naive": solution.naive + float(mixture.naive_weights @ change),
-    }
-    sds = dict.fromkeys(estimates, total_sd)
-    from_pool = (
-        None if pooled is None else _from_pool(mixture, log_joint, solution, pooled, rng, support)
-    )
-    if from_pool is not None:
-        estimates |= {"pooled": from_pool.log_evidence, "pooled_elbo": from_pool.elbo}
-        sds |= {"pooled": from_pool.log_evidence_sd, "pooled_elbo": from_pool.elbo_sd}
-    method, reason = _headline(noisy, pooled is not None, why_not, support is not None)
+    from_pool = None
+    if support is not None:
+        why_not += _NOT_CUT_OFF
+    if pooled is not None:
+        from_pool = _from_pool(mixture, log_joint, solution, pooled, rng, support, noisy)
     return Evidence(
         raw=raw,
-        capped_components=estimates["capped_components"],
-        capped_runs=estimates["capped_runs"],
-        naive=estimates["naive"],
+        capped_components=min(raw, float(np.median(own_original)) + entropy),
+        capped_runs=min(raw, float(np.median(run_values)) + entropy),
+        naive=solution.naive + float(mixture.naive_weights @ change),
         expected_log_joint=expected,
         entropy=entropy,
         entropy_sd=solution.standard_error,
@@ -193,10 +297,7 @@ def evidence(
         total_sd=total_sd,
         gap=solution.gap,
         noisy=noisy,
-        headline=estimates[method],
-        headline_sd=sds[method],
-        headline_method=method,
-        headline_reason=reason,
+        not_pooled="" if pooled is not None else why_not,
         from_pool=from_pool,
     )
 
@@ -208,8 +309,13 @@ def _from_pool(
     pooled: Pooled,
     rng: np.random.Generator,
     support: Support | None,
+    noisy: bool,
 ) -> PooledEvidence:
-    """The pooled estimates; their error adds those of quadrature, draws and both corrections."""
+    """The pooled estimates; their error adds those of quadrature, draws and both corrections.
+
+    Exact values leave the process no room for what it gets wrong: no log density is a draw of its
+    prior. There its errors count twice, and the divergence, which it tells, as an error too.
+    """
     w = solution.weights
     found = corrections(mixture, w, pooled, rng, support)
     used = np.flatnonzero(w)
@@ -218,46 +324,15 @@ def _from_pool(
     elbo = solution.lower - found.selection
     if support is not None:  # the weights were chosen with log-joints that are lowered outside
         elbo += found.cut + float(w @ (pooled.link_log_joint - log_joint))
+    factor, missing = (1.0, 0.0) if noisy else (MISFIT, found.divergence)
+    of_elbo, of_both = variance + found.selection_sd**2, variance + found.sd**2
     return PooledEvidence(
         elbo=elbo,
-        elbo_sd=float(np.sqrt(variance + found.selection_sd**2)),
+        elbo_sd=float(np.sqrt(factor**2 * of_elbo + ROUNDING**2)),
         log_evidence=elbo + found.divergence,
-        log_evidence_sd=float(np.sqrt(variance + found.sd**2)),
+        log_evidence_sd=float(np.sqrt(factor**2 * of_both + missing**2 + ROUNDING**2)),
         selection=found.selection,
         divergence=found.divergence,
-    )
-
-
-def _headline(noisy: bool, pooled: bool, why_not: str, supported: bool) -> tuple[Estimate, str]:
-    """Which estimate is the headline, and why."""
-    scored = "every component is scored with the evaluations of all runs"
-    if pooled and supported:
-        return "pooled", f"{scored}; the stack is cut off where the log density is −inf"
-    if pooled and noisy:
-        return "pooled", (
-            f"{scored}; the estimated divergence of the stack from the posterior is added"
-        )
-    if pooled:
-        return "pooled_elbo", (
-            f"{scored}; an ELBO, below the log evidence by the divergence of the stack from the "
-            "posterior"
-        )
-    left_out = f"; evaluations were not pooled: {why_not}" if why_not else ""
-    if supported:
-        left_out += (
-            "; the runs' own log-joints hold a low value where the log density is −inf, and the "
-            "stack is not cut off in this estimate: it includes that penalty, which pooled "
-            "evaluations correct"
-        )
-    if noisy:
-        return "capped_components", (
-            "the log density is noisy: optimised weights favour components whose log-joint was "
-            "over-estimated, so the raw ELBO is biased upwards and the median component caps it"
-            + left_out
-        )
-    return "raw", (
-        "the log density is exact, so the components' log-joints nearly are, and choosing among "
-        "them adds little bias" + left_out
     )
 
 
@@ -269,3 +344,8 @@ def _log_joint_variance(runs: Sequence[Run], mixture: Mixture, w: Array) -> floa
         if part.any():
             total += float(part @ run.expected_log_joint_covariance @ part)
     return total
+
+
+def _warn_of_old_name(old: str, new: str) -> None:
+    text = f"evidence.{old} is now evidence.{new}; the old name goes with version 0.3"
+    warnings.warn(text, DeprecationWarning, stacklevel=3)

@@ -31,6 +31,7 @@ from vbstack.gaussian_process.hyperparameters import hyperparameters_of
 from vbstack.gaussian_process.low_rank import LowRankProcess, condition, dense_log_likelihood
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData, joined
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.run import Run
 from vbstack.stacking.mixture import Mixture, own_log_joints
 
@@ -126,17 +127,22 @@ def pool(runs: Sequence[Run], also: Sequence[Run] = ()) -> Pooled:
     return pooled(Mixture.from_runs(runs), runs, also)
 
 
-def pooled(mixture: Mixture, runs: Sequence[Run], also: Sequence[Run]) -> Pooled:
-    """`pool` for runs whose components are in `mixture` already."""
+def pooled(
+    mixture: Mixture,
+    runs: Sequence[Run],
+    also: Sequence[Run],
+    further: Evaluations | None = None,
+) -> Pooled:
+    """`pool` for runs whose components are in `mixture` already, and evaluations of no run."""
     reason = why_not_pool(runs)
     if reason:
         raise ValueError(f"the evaluations cannot be pooled: {reason}; use evaluations='own'")
     sources = [*runs, *(run for run in also if not why_not_pool([runs[0], run]))]
-    everything = gather(sources)
+    everything = gather(sources, further)
     data, priors = near_the_top(everything, sources)
     processes, shares = weighed(priors[:_KEPT], data)
     left_out = everything.size - data.size
-    if len(sources) == 1 and not _saw_the_outside(runs[0]):
+    if len(sources) == 1 and further is None and not _saw_the_outside(runs[0]):
         own = own_log_joints(runs), runs[0].expected_log_joint_covariance
         return SingleRun(own[0], mixture, processes, shares, data.size, left_out, own[1])
     parts = mixture.centres, mixture.factors
@@ -149,13 +155,18 @@ def _saw_the_outside(run: Run) -> bool:
     return run.evaluations is not None and bool(run.evaluations.outside.any())
 
 
-def gather(runs: Sequence[Run]) -> TrainingData:
-    """All evaluations of all runs, in link space.
+def gather(runs: Sequence[Run], further: Evaluations | None = None) -> TrainingData:
+    """All evaluations of all runs, and further ones, in link space.
 
     All of them, not only those that a run's final surrogate kept: which ones it kept depends on
     their noise.
     """
-    return joined([_own_data(run) for run in runs])
+    parts = [_own_data(run) for run in runs]
+    if further is not None:
+        seen = further.seen_from(runs[0].transform.link)
+        variances = np.zeros(seen.size) if seen.sds is None else np.square(seen.sds)
+        parts.append(TrainingData(seen.x, seen.values, np.maximum(variances, EXACT_VARIANCE)))
+    return joined(parts)
 
 
 def near_the_top(data: TrainingData, runs: Sequence[Run]) -> tuple[TrainingData, list[Prior]]:

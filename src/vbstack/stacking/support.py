@@ -19,6 +19,7 @@ from vbstack.arrays import Array
 from vbstack.gaussian_process.dense import OUTSIDE_NATS, DenseProcess, best_predicting
 from vbstack.gaussian_process.integrals import kernel_means
 from vbstack.gaussian_process.prior import Prior
+from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.run import Run
 from vbstack.runs.transform import Link
 from vbstack.stacking.mixture import Mixture
@@ -50,9 +51,10 @@ class Support:
     rejected: int = 0
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Support | None:
+    def of(cls, runs: Sequence[Run], further: Evaluations | None = None) -> Support | None:
         """The support that these runs saw; None when no evaluation was outside it."""
-        made = [run.evaluations for run in runs if run.evaluations is not None]
+        every = [*(run.evaluations for run in runs), further]
+        made = [one for one in every if one is not None]
         if not any(one.outside.any() for one in made):
             return None
         link = runs[0].transform.link

@@ -143,7 +143,7 @@ def test_the_learning_curve_ends_at_the_stack_and_begins_at_single_runs():
     np.testing.assert_allclose(curve.raw[:, -1], posterior.evidence.raw, atol=0.01)
     single = np.isclose(curve.raw[:, 0, None], np.log([0.3, 0.7]), atol=0.01).any(axis=1)
     assert single.all()
-    np.testing.assert_array_equal(curve.raw, curve.headline)
+    np.testing.assert_array_equal(curve.raw, curve.elbo)
 
 
 def test_noise_is_the_share_of_scatter_that_is_error():
@@ -177,7 +177,7 @@ def test_the_same_seed_gives_the_same_diagnostics():
 def test_a_pooled_stack_is_judged_by_the_values_that_chose_its_weights(tmp_path):
     runs = load_runs(Path(__file__).parents[2] / "data" / "noisy_gmm.npz")
     posterior = stack(runs)
-    assert posterior.evidence.headline_method == "pooled"
+    assert posterior.evidence.method == "pooled"
     again = StackedPosterior.load(posterior.save(tmp_path / "stack.npz"))
     np.testing.assert_array_equal(again.link_log_joint, posterior.link_log_joint)
     found = diagnostics(again)

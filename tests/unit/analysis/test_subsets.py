@@ -58,17 +58,17 @@ def test_weights_are_fitted_again_and_not_only_scaled():
 
 
 def test_an_exact_subset_has_no_cap_and_a_noisy_one_is_capped_by_its_own_median(subsets):
-    raw, headline = subsets.estimates(np.arange(4))
-    assert headline == raw
+    raw, capped = subsets.estimates(np.arange(4))
+    assert capped == raw
     noisy = Subsets.of(stack(apart(noise_level=2)))
-    assert noisy.method == "capped_components"
+    assert noisy.capped
     members = np.array([1, 2, 3])
-    raw, headline = noisy.estimates(members)
+    raw, capped = noisy.estimates(members)
     shares = SHARES[members]
     log_joint = np.log(shares) - ENTROPY
     excess = shares @ log_joint / shares.sum() - np.median(log_joint)
     assert excess > 0.03
-    assert raw - headline == pytest.approx(excess, abs=0.01)
+    assert raw - capped == pytest.approx(excess, abs=0.01)
 
 
 def test_the_gain_of_a_run_is_what_is_lost_without_it(subsets):
@@ -82,7 +82,7 @@ def test_a_single_run_cannot_be_left_out():
 def test_a_learning_curve_is_made_of_nested_subsets(subsets):
     curve = learning_curve(subsets, seed=3)
     assert curve.sizes.tolist() == [1, 2, 3, 4]
-    assert curve.raw.shape == curve.headline.shape == (6, 4)
+    assert curve.raw.shape == curve.elbo.shape == (6, 4)
     np.testing.assert_array_equal(curve.raw[:, -1], curve.raw[0, -1])
     assert curve.raw[0, -1] == pytest.approx(0.0, abs=0.005)
     masses = np.exp(curve.raw)

@@ -63,7 +63,7 @@ def test_arviz_tree_holds_draws_labels_weights_and_evidence(stacked):
     np.testing.assert_allclose(shares, stacked.run_weights, atol=0.1)
     np.testing.assert_array_equal(tree["stack"]["run"], [0, 2])
     np.testing.assert_array_equal(tree["stack"]["run_weight"], stacked.run_weights)
-    assert tree.attrs["log_evidence"] == stacked.evidence.headline
+    assert tree.attrs["log_evidence"] == stacked.evidence.log_evidence
     assert tree.attrs["evidence_gp_sd"] == stacked.evidence.gp_sd
     assert "did not converge" in tree.attrs["dropped_runs"]
 
@@ -84,7 +84,7 @@ def test_netcdf_reads_back_and_is_not_overwritten(stacked, tmp_path):
     with xarray.open_datatree(path, engine="h5netcdf") as found:
         rate = found["posterior/rate"].to_numpy()[0]
         np.testing.assert_array_equal(rate, stacked.sample(100, seed=3)[:, 0])
-        assert found.attrs["log_evidence"] == stacked.evidence.headline
+        assert found.attrs["log_evidence"] == stacked.evidence.log_evidence
     with pytest.raises(FileExistsError, match="overwrite=True"):
         stacked.to_netcdf(path, 100)
     stacked.to_netcdf(path, 10, overwrite=True)

@@ -130,9 +130,9 @@ def test_the_learning_curve_shows_the_raw_curve_only_when_it_differs(found):
     assert "raw, mean" in ax.get_legend_handles_labels()[1]
 
 
-def test_the_headline_is_marked_among_the_estimates(posterior):
+def test_the_reported_one_is_marked_among_the_estimates(posterior):
     labels = [t.get_text() for t in drawn(plots.evidence_plot(posterior)).axes[0].get_yticklabels()]
-    assert labels == ["raw (headline)", "capped by components", "capped by runs", "naive stacking"]
+    assert labels == ["raw (reported)", "capped by components", "capped by runs", "naive stacking"]
 
 
 def test_figures_are_drawn_into_axes_that_are_given(posterior, found):

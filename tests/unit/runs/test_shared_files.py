@@ -160,9 +160,15 @@ def test_a_header_of_other_types_is_refused(tmp_path, name, value):
     [
         *(("kept", [0, 0]), ("kept", ["0"]), ("kept", 3), ("dropped", [{}]), ("sources", [1, 2])),
         *(("solution__lower", "1"), ("solution__draws", 1.5), ("solution__solver", "magic")),
-        *(("evidence__headline", 5.0), ("evidence__raw", float("nan")), ("evidence__noisy", "no")),
+        *(
+            ("evidence__log_evidence", 5.0),
+            ("evidence__raw", float("nan")),
+            ("evidence__noisy", "no"),
+            ("evidence__verified", 3.0),
+            ("evidence__verified", {}),
+        ),
         *(("evidence__naive", None), ("evidence__pooled", 1.0)),
-        *(("evidence__headline_sd", -1.0), ("evidence__headline_method", "best")),
+        *(("evidence__sd", -1.0), ("evidence__method", "best")),
         *(
             ("settings__screen", 1),
             ("settings__tolerance", "x"),

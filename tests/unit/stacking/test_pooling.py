@@ -52,8 +52,8 @@ def test_a_single_run_keeps_its_own_values(noisy):
     assert np.array_equal(pooled.link_log_joint, own_log_joints([run]))
     assert np.array_equal(pooled.covariance(), run.expected_log_joint_covariance)
     evidence = stack([run], tolerance=0.1).evidence
-    assert evidence.headline_method == "capped_components"
-    assert "only one run" in evidence.headline_reason
+    assert evidence.method == "own"
+    assert "only one run" in evidence.reason
 
 
 def test_pooled_log_joints_are_nearer_the_truth_than_the_runs_own(noisy):
@@ -106,16 +106,16 @@ def test_far_low_density_evaluations_are_left_out(noisy):
 
 def test_a_noisy_stack_pools_and_says_so(noisy, pooled_stack):
     evidence = pooled_stack.evidence
-    assert evidence.headline_method == "pooled"
-    assert evidence.headline == evidence.pooled == evidence.pooled_elbo + evidence.divergence
-    assert evidence.headline_sd == evidence.pooled_sd > 0
+    assert evidence.method == "pooled"
+    assert evidence.log_evidence == evidence.pooled == evidence.pooled_elbo + evidence.divergence
+    assert evidence.sd == evidence.pooled_sd > 0
     assert evidence.selection > 0
     assert evidence.pooled_elbo + evidence.selection == pytest.approx(pooled_stack.solution.lower)
-    assert "pooled evaluations" in pooled_stack.summary()
+    assert "(pooled: every component is scored" in pooled_stack.summary()
     own = stack(noisy, evaluations="own", tolerance=0.1)
-    assert own.evidence.headline_method == "capped_components"
+    assert own.evidence.method == "own"
     assert own.evidence.pooled is None
-    assert "own ones were asked for" in own.evidence.headline_reason
+    assert "own ones were asked for" in own.evidence.reason
     assert own.evidence.raw > evidence.pooled_elbo
 
 
@@ -130,8 +130,8 @@ def test_runs_without_surrogates_fall_back_and_say_so(noisy):
     bare = [replace(run, surrogate=None) for run in noisy]
     assert "no run has a surrogate" in why_not_pool(bare)
     evidence = stack(bare, tolerance=0.1).evidence
-    assert evidence.headline_method == "capped_components"
-    assert "no run has a surrogate" in evidence.headline_reason
+    assert evidence.method == "own"
+    assert "no run has a surrogate" in evidence.reason
     with pytest.raises(ValueError, match="no run has a surrogate.*evaluations='own'"):
         stack(bare, evaluations="pooled")
     silent = [noisy[0], replace(noisy[1], surrogate=None, evaluations=None)]
@@ -149,10 +149,11 @@ def test_exact_runs_with_surrogates_are_pooled_and_judged_without_optimism():
     runs = load_runs(ARCHIVES / "gmm_surrogates.npz")
     ours, own = stack(runs, seed=1), stack(runs, evaluations="own", seed=1)
     evidence: Any = ours.evidence
-    assert evidence.headline_method == "pooled_elbo"
-    assert evidence.headline == evidence.pooled_elbo
-    assert 0 < evidence.headline_sd == evidence.pooled_elbo_sd <= evidence.pooled_sd
-    assert own.evidence.headline_method == "raw"
+    assert evidence.method == "pooled"
+    assert evidence.elbo == evidence.pooled_elbo
+    assert 0 < evidence.elbo_sd == evidence.pooled_elbo_sd <= evidence.pooled_sd == evidence.sd
+    assert evidence.sd >= evidence.divergence
+    assert own.evidence.method == "own"
     assert not any("noisy" in text for text in diagnostics(ours).warnings)
 
     def true_elbo(posterior):
@@ -161,15 +162,15 @@ def test_exact_runs_with_surrogates_are_pooled_and_judged_without_optimism():
         return values.mean(), values.std() / np.sqrt(len(x))
 
     (true, error), (true_own, _) = true_elbo(ours), true_elbo(own)
-    assert abs(evidence.headline - true) < 3 * np.hypot(error, evidence.headline_sd) + 0.005
+    assert abs(evidence.elbo - true) < 3 * np.hypot(error, evidence.elbo_sd)
     assert true > true_own - 3 * error
 
 
 def test_exact_runs_without_surrogates_keep_their_own_values_and_say_why():
     evidence = stack([make_run([[0.0]], 1.0, -1.0), make_run([[1.0]], 1.0, -1.0)]).evidence
-    assert evidence.headline_method == "raw"
+    assert evidence.method == "own"
     assert evidence.pooled is None
-    assert "not pooled: run 0 has neither a surrogate" in evidence.headline_reason
+    assert "not pooled: run 0 has neither a surrogate" in evidence.reason
     with pytest.raises(ValueError, match="evaluations='everyone' is not known"):
         stack([make_run([[0.0]], 1.0, -1.0)], evaluations="everyone")  # type: ignore[arg-type]
 
@@ -181,6 +182,7 @@ def test_files_of_pooled_and_of_older_posteriors_load(tmp_path, pooled_stack):
     header = {name: value for name, value in header.items() if name not in ("format", "schema")}
     for name in (
         *("pooled", "pooled_sd", "pooled_elbo", "pooled_elbo_sd", "selection", "divergence"),
+        *("log_evidence", "sd", "method", "reason", "elbo", "elbo_sd", "not_pooled", "verified"),
     ):
         del header["evidence"][name]
     older = StackedPosterior.load(write_file(tmp_path / "older.npz", "posterior", arrays, header))
