@@ -78,7 +78,7 @@ def row(name: str, switch: str, plan_number: int) -> dict[str, Any]:
     target = targets()[name]
     plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + plan_number, "sobol")
     with threadpool_limits(1):
-        made = making_runs.of_plan(target, plan, range(RUNS), SWITCHES[switch])
+        made = making_runs.of_plan(target.truth, plan, range(RUNS), SWITCHES[switch])
         fit = measured(target, plan_number, made, waves_of=())
         true = [true_elbo_of_run(target, run) for run in made.runs]
     known = [run.elbo for run in made.runs]

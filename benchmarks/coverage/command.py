@@ -49,6 +49,7 @@ class Way:
     options: Mapping[str, Any]
     auto: bool
     same_starts: bool
+    keep: Path | None = None  # folder of the runs
 
     def label(self, given: str) -> str:
         return given + "+auto" * self.auto + "+same-starts" * self.same_starts
@@ -89,7 +90,7 @@ def fit_row(target: str, way: Way, seed: int) -> FitRow:
             places = making_runs.subset(pool, seed, way.runs)
             made = making_runs.native_with_archived_starts(here, places, way.options)
         else:
-            made = making_runs.native(here, seed, way.runs, way.options)
+            made = making_runs.native(here.truth, seed, way.runs, way.options, way.keep)
         return measured(here, seed, made)
 
 
@@ -157,6 +158,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--same-starts", action="store_true", help="those of the archive")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where the rows are")
+    parser.add_argument("--keep", type=Path, help="folder for the native runs, to measure again")
     parser.add_argument("--table", action="store_true", help="make no rows")
     arguments = parser.parse_args(argv)
     if arguments.auto and (arguments.same_starts or "pyvbmc" in arguments.engine):
@@ -169,7 +171,7 @@ def main(argv: list[str]) -> None:
         flags = arguments.auto, arguments.same_starts
         for name in chosen:
             for engine in arguments.engine:
-                add_rows(name, Way(engine, arguments.runs, options, *flags), arguments)
+                add_rows(name, Way(engine, arguments.runs, options, *flags, arguments.keep), arguments)
     found = summaries(arguments.results / ROWS)
     text = "\n".join([table(found), *rule_table(of_present_engine(found))])
     (arguments.results / "coverage.md").write_text(text, encoding="utf-8")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ import numpy as np
 from benchmarks.archived_runs import SEED, plan_of, run_of
 from benchmarks.coverage.archiving import archived_runs
 from benchmarks.coverage.coverage_target import CoverageTarget
-from vbstack import Run, RunStore, TooFewRuns, fit
+from benchmarks.problems import BenchmarkProblem
+from vbstack import Run, RunStore, TooFewRuns, fit, load_runs, save_runs
 from vbstack.runs.plan import Plan
 
 FIRST_PLAN = 1000  # seed s has the runs of plan 1000 + s
@@ -28,17 +30,31 @@ class Made:
     failed: int = 0
 
 
-def native(target: CoverageTarget, seed: int, count: int, options: Mapping[str, Any]) -> Made:
-    """Runs 0 to count − 1 of the seed's own plan, with the starts of `fit`."""
-    plan = plan_of(target.truth.problem(), "native", FIRST_PLAN + seed, "sobol")
-    return of_plan(target, plan, range(count), options)
+def native(
+    truth: BenchmarkProblem, seed: int, count: int, options: Mapping[str, Any], keep: Path | None
+) -> Made:
+    """Runs 0 to count − 1 of the seed's own plan, with the starts of `fit`.
+
+    They are kept in the folder `keep`, and read from there where they were made before.
+    """
+    path = None if keep is None else keep / f"{truth.name}-{seed}.npz"
+    if path is not None and path.exists():
+        runs = load_runs(path)
+        return Made(runs, [run.seconds or np.nan for run in runs], count - len(runs))
+    plan = plan_of(truth.problem(), "native", FIRST_PLAN + seed, "sobol")
+    made = of_plan(truth, plan, range(count), options)
+    if path is not None and made.runs:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        timed = zip(made.runs, made.seconds, strict=True)
+        save_runs(path, [replace(run, seconds=seconds) for run, seconds in timed], overwrite=True)
+    return made
 
 
 def native_with_archived_starts(
     target: CoverageTarget, indices: list[int], options: Mapping[str, Any]
 ) -> Made:
     """The runs of the archives' plan with these numbers: starts and seeds of the archived ones."""
-    return of_plan(target, plan_of(target.truth.problem(), "native"), indices, options)
+    return of_plan(target.truth, plan_of(target.truth.problem(), "native"), indices, options)
 
 
 def archived(target: CoverageTarget, seed: int, count: int) -> Made:
@@ -89,16 +105,16 @@ def subsets_of(pool: int, count: int, wanted: int) -> int:
 
 
 def of_plan(
-    target: CoverageTarget, plan: Plan, indices: range | list[int], options: Mapping[str, Any]
+    truth: BenchmarkProblem, plan: Plan, indices: range | list[int], options: Mapping[str, Any]
 ) -> Made:
-    problem = target.truth.problem()
+    problem = truth.problem()
     runs, seconds = [], []
     for index in indices:
         begun = time.process_time()
         try:
             runs.append(run_of(problem, plan, index, **options))
         except Exception as error:  # a run that fails is a result, as it is for `launch`
-            print(f"{target.name}, plan {plan.seed}, run {index}: {error!r}", flush=True)
+            print(f"{truth.name}, plan {plan.seed}, run {index}: {error!r}", flush=True)
         else:
             seconds.append(time.process_time() - begun)
     return Made(runs, seconds, len(indices) - len(runs))
