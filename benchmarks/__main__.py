@@ -63,6 +63,8 @@ COMMANDS = (
             "what each heuristic of the native engine is worth", "1 hour"),
     Command("coverage", "coverage.command",
             "whether ten runs find all the mass of posteriors with several modes", "hours"),
+    Command("calibration", "calibration.command",
+            "whether the stated errors of the log evidence cover", "3 hours"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
     Command("support", "ablations.support",

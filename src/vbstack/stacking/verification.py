@@ -7,7 +7,8 @@ With x_i ~ q, n of them, and any function g(x) that stands in for log p, here th
 
 are unbiased whatever g is. The expectations of g need no evaluation, so they are averages over many
 draws; the sums correct them, and their scatter is their error. The better g, the smaller the error:
-g is a control variate. Where it makes the scatter larger it is left out.
+g is a control variate. Where it makes the scatter larger it is left out. Ratios e^g/q are cut at √N
+times their median: beyond the evaluations a surrogate can make mass up.
 
 log Z − ELBO is the divergence KL(q ‖ p). It is seen where q has draws; what lies beyond is of its
 order, so the divergence counts as an error of the log evidence.
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
+from scipy.stats import chi2
 
 from vbstack.arrays import Array
 from vbstack.stacking.importance import TRUSTED, pareto_smoothed
@@ -27,6 +29,10 @@ from vbstack.stacking.importance import TRUSTED, pareto_smoothed
 ROUNDING = 0.002  # nats; smaller errors are not stated: they are those of quadratures and draws
 SURPRISE_NATS, SURPRISE_SDS = 0.5, 4.0  # by which a value surprises the surrogate, together
 STATED_NATS = 0.02  # by which an ELBO may be below the one that was stated, beyond its errors
+REPEATED_NATS = 0.005  # by which an exact log density may differ when it is asked again
+SCATTER = (
+    1e-4  # chance of a scatter of noisy values as large as the one seen, below which it is said
+)
 FAR = 0.25  # nats from the posterior; a stack that is farther is not a good one
 TAIL = 0.05  # nats from the posterior, from which on heavy tails of the weights are a fault
 
@@ -95,6 +101,13 @@ class VerifiedEvidence:
         What the stack said of itself; NaN where it said nothing.
     evaluations, rounds : int
         Calls of the model in all rounds; after each round but the last the stack was made again.
+    repeated : float
+        Largest difference, in nats, between values at points that were evaluated twice.
+    scatter : float
+        Of noisy values around the surrogate, in units of what noise and surrogate allow; NaN of
+        exact ones.
+    undeclared : float
+        Standard deviation, in nats, of noise that was not declared; 0 where none was noticed.
     """
 
     log_evidence: float
@@ -111,11 +124,16 @@ class VerifiedEvidence:
     stated_elbo_sd: float
     evaluations: int
     rounds: int = 1
+    repeated: float = 0.0
+    scatter: float = np.nan
+    undeclared: float = 0.0
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What is wrong with the stack, in words; none if it is right."""
         found = []
+        if self.undeclared > 0:
+            found.append(self.undeclared_noise)
         if self.outside:
             found.append(f"{self.outside} of {self.n} draws are outside the support")
         if self.surprises > self.outside:
@@ -129,6 +147,22 @@ class VerifiedEvidence:
         elif self.shape > TRUSTED and self.divergence > TAIL:
             found.append(f"tails are missing (k̂ {self.shape:.2f} of the importance weights)")
         return tuple(found)
+
+    @property
+    def undeclared_noise(self) -> str:
+        """What shows noise that was not declared, and its size; empty where none was noticed."""
+        if not self.undeclared > 0:
+            return ""
+        if np.isnan(self.scatter):
+            return (
+                f"values at points that were evaluated before differ by up to {self.repeated:.2g} "
+                f"nats: the log density has noise of about {self.undeclared:.2g} nats that was not "
+                "declared (noisy=True)"
+            )
+        return (
+            f"values scatter {self.scatter:.1f} times as much as their standard deviations and the "
+            f"surrogate's allow: about {self.undeclared:.2g} nats of noise were not declared"
+        )
 
     @property
     def passed(self) -> bool:
@@ -150,11 +184,15 @@ def verified(
     stated: tuple[float, float] = (np.nan, np.nan),
     evaluations: int = 0,
     rounds: int = 1,
+    repeated: Array | None = None,
 ) -> VerifiedEvidence:
     """The estimates from n evaluations, and log ratios g − log q (N,) at many further draws.
 
-    `log_ratios` is None when there is no surrogate. `stated` are ELBO and its sd by the stack.
+    `log_ratios` is None when there is no surrogate. `stated` are ELBO and its sd by the stack,
+    `repeated` (m,) what values differed by where the model was asked again.
     """
+    differences = np.zeros(1) if repeated is None or not repeated.size else np.abs(repeated)
+    scatter, undeclared = _noise(points, differences)
     log_w = points.values - points.log_q
     inside = np.isfinite(log_w)
     if not inside.any():
@@ -163,11 +201,15 @@ def verified(
             "runs are not of this problem"
         )
     control = None if points.surrogate is None else points.surrogate - points.log_q
+    shape = pareto_smoothed(log_w if log_ratios is None else log_ratios).shape
+    if log_ratios is not None and control is not None:
+        most = float(np.median(log_ratios) + 0.5 * np.log(log_ratios.size))
+        log_ratios, control = np.minimum(log_ratios, most), np.minimum(control, most)
     elbo, elbo_sd = _elbo(log_w, inside, control, log_ratios)
     if points.sds is None:
         log_z, log_z_sd = _log_evidence(log_w, control, log_ratios)
     else:  # e^value is biased by its noise; the surrogate is not, so far as it is known
-        ratios = log_w if log_ratios is None else pareto_smoothed(log_ratios).log_ratios
+        ratios = log_w if log_ratios is None else log_ratios
         log_z, log_z_sd = elbo + float(_log_mean(ratios) - ratios.mean()), elbo_sd
     divergence = max(0.0, log_z - elbo)
     relative = np.exp(log_w[inside] - log_w[inside].max())
@@ -177,7 +219,7 @@ def verified(
         elbo=elbo,
         elbo_sd=float(np.hypot(elbo_sd, ROUNDING)),
         divergence=divergence,
-        shape=pareto_smoothed(log_w if log_ratios is None else log_ratios).shape,
+        shape=shape,
         effective_size=float(relative.sum() ** 2 / np.square(relative).sum()),
         n=points.size,
         outside=int((~inside).sum()),
@@ -186,7 +228,42 @@ def verified(
         stated_elbo_sd=stated[1],
         evaluations=evaluations or points.size,
         rounds=rounds,
+        repeated=float(differences.max()),
+        scatter=scatter,
+        undeclared=undeclared,
     )
+
+
+def check_correctable(found: VerifiedEvidence | None) -> None:
+    """An error if draws of the stack cannot be corrected by importance weights."""
+    if found is None:
+        raise ValueError("only draws of a verified stack can be corrected: call verify() first")
+    if found.outside or found.surprises or not found.shape <= TRUSTED:
+        raise ValueError(
+            f"draws cannot be corrected: {found.surprises} of {found.n} values were far from the "
+            f"surrogate, and k̂ of the importance weights is {found.shape:.2f} (at most {TRUSTED}). "
+            "Make more runs"
+        )
+
+
+def _noise(points: Points, differences: Array) -> tuple[float, float]:
+    """How much noisy values scatter, and the sd of noise that was not declared; 0 if none is seen.
+
+    An exact log density has the same value again. Of a noisy one Σ r² / (σ² + v), residuals r from
+    the surrogate whose variance is v, is a draw of χ²_n if the standard deviations σ are right.
+    """
+    if points.sds is None:
+        worst = float(differences.max())
+        return np.nan, worst / np.sqrt(2) if worst > REPEATED_NATS else 0.0
+    if points.surrogate is None or points.surrogate_sds is None:
+        return np.nan, 0.0
+    squares = np.square(points.values - points.surrogate)
+    allowed = np.square(points.sds) + np.square(points.surrogate_sds)
+    total = float((squares / allowed).sum())
+    scatter = float(np.sqrt(total / points.size))
+    if chi2.sf(total, points.size) > SCATTER:
+        return scatter, 0.0
+    return scatter, float(np.sqrt(max(0.0, float((squares - allowed).mean()))))
 
 
 def _elbo(
@@ -214,14 +291,13 @@ def _log_evidence(
     error = _error(np.exp(plain - log_z))
     if control is None or log_ratios is None:
         return log_z, error
-    smooth = pareto_smoothed(log_ratios).log_ratios
-    known = _log_mean(smooth)
-    rest = np.exp(log_w - known) - np.exp(np.minimum(control - known, 700.0))
+    known = _log_mean(log_ratios)
+    rest = np.exp(log_w - known) - np.exp(control - known)
     total = 1 + float(rest.mean())
-    many = _error(np.exp(smooth - known))
-    if total <= 0 or _error(rest) / total > error:
+    controlled = np.hypot(_error(rest) / total, _error(np.exp(log_ratios - known)))
+    if total <= 0 or controlled > error:
         return log_z, error
-    return known + float(np.log(total)), float(np.hypot(_error(rest) / total, many))
+    return known + float(np.log(total)), float(controlled)
 
 
 def _log_mean(logs: Array) -> float:
