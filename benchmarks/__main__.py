@@ -65,6 +65,8 @@ COMMANDS = (
             "whether ten runs find all the mass of posteriors with several modes", "hours"),
     Command("calibration", "calibration.command",
             "whether the stated errors of the log evidence cover", "3 hours"),
+    Command("tampered", "calibration.tampered",
+            "whether a verification notices a stack that is wrong", "5 min"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
     Command("support", "ablations.support",

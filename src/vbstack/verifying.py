@@ -31,7 +31,7 @@ from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
-from vbstack.stacking.verification import Points, VerifiedEvidence, verified
+from vbstack.stacking.verification import Points, Stated, VerifiedEvidence, verified
 
 FEWEST = 20  # evaluations of a verification: fewer say little about their own scatter
 SHARE = 0.07  # of the runs' evaluations, that "auto" spends
@@ -246,8 +246,12 @@ def _judged(
     if posterior.surrogate is not None:
         x = posterior.sample(_MANY, seed=np.random.default_rng([seed, 0]))
         ratios = posterior.surrogate_log_density(x)[0] - posterior.log_pdf(x)
-    e = posterior.evidence
-    stated = (e.raw, e.total_sd) if e.from_pool is None else (e.from_pool.elbo, e.from_pool.elbo_sd)
+    e, draws_sd = posterior.evidence, posterior.solution.standard_error
+    pool = e.from_pool
+    if posterior.support is not None:
+        draws_sd = np.nan  # the surrogate's ELBO is not that of a mixture that is cut off
+    said = (e.raw, e.total_sd) if pool is None else (pool.elbo, pool.elbo_sd)
+    stated = Stated(*said, draws_sd if pool is not None else np.nan)
     return verified(
         points, ratios, stated=stated, evaluations=evaluations, rounds=rounds, repeated=repeated
     )

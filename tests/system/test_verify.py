@@ -7,11 +7,13 @@ import os
 import signal
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from tests.small_problems import evaluations_of
 from vbstack import Problem, RunStore, Screen, StackedPosterior, fit, launch, stack, verify
 from vbstack.cli.commands import app
 from vbstack.fitting import NotVerified
@@ -87,6 +89,12 @@ def test_a_good_stack_is_verified_and_its_evidence_is_right(posterior):
     assert "checked at 50 draws" in str(found)
 
 
+def found_by(posterior):
+    """What the verification of a posterior found; it must have been verified."""
+    assert posterior.evidence.verified is not None
+    return posterior.evidence.verified
+
+
 def with_weights(posterior, weights):
     solution = replace(posterior.solution, weights=weights / weights.sum())
     return replace(posterior, solution=solution)
@@ -137,7 +145,7 @@ def test_noise_that_was_not_declared_is_named():
     )
     with pytest.warns(UndeclaredNoise, match="noise of about 0.[0-9]+ nats that was not declared"):
         posterior = fit(secretly, 2, verify=20, executor="here", seed=1, progress=False)
-    assert not posterior.evidence.verified.passed
+    assert not found_by(posterior).passed
 
 
 def test_corrected_draws_have_the_moments_of_the_posterior(posterior):
@@ -223,13 +231,14 @@ def test_a_failing_point_is_named_and_the_others_are_kept(store, posterior, tmp_
 
 
 def test_fit_verifies_exact_problems_unless_told_not_to(tmp_path, posterior):
-    settings = {"seed": 3, "executor": "here", "progress": False}
+    settings: dict[str, Any] = {"seed": 3, "executor": "here", "progress": False}
     checked_stack = fit(problem(), 4, store=tmp_path, **settings)
     assert checked_stack.evidence.method == "verified"
-    made = sum(run.evaluations.paid for run in checked_stack.runs)
-    assert checked_stack.evidence.verified.n == max(20, round(0.07 * made))
+    made = sum(evaluations_of(run).paid for run in checked_stack.runs)
+    assert found_by(checked_stack).n == max(20, round(0.07 * made))
     assert fit(problem(), 4, store=tmp_path, verify=False, **settings).evidence.method == "pooled"
-    assert fit(problem(), 4, store=tmp_path, verify=25, **settings).evidence.verified.n == 25
+    assert found_by(fit(problem(), 4, store=tmp_path, verify=25, **settings)).n == 25
+    wrong: Any
     for wrong, message in (("yes", "must be 'auto'"), (1, "2 or more"), (2.5, "whole number")):
         with pytest.raises(ValueError, match=message):
             fit(problem(), 4, store=tmp_path / "new", verify=wrong, **settings)
@@ -257,7 +266,7 @@ def test_the_command_line_verifies_a_store_and_files_keep_what_was_found(store, 
     assert done.exit_code == 0, done.output
     assert "Verified: the stack agrees with the model at 25 draws." in done.output
     kept = StackedPosterior.load(store / "posterior.npz")
-    assert kept.evidence.verified.n == 25
+    assert found_by(kept).n == 25
     wrong = CliRunner().invoke(app, [*arguments[:4], "many", *arguments[5:]])
     assert wrong.exit_code == 1
     assert "'many' should be a number or auto" in wrong.output

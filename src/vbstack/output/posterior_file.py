@@ -173,7 +173,7 @@ def _check_verified(given: Mapping[str, Any]) -> None:
         else:
             if field.name not in given and field.default is not MISSING:
                 continue  # a file of an earlier version
-            free = field.name in ("shape", "scatter") or field.name.startswith("stated")
+            free = field.name.startswith(("shape", "scatter", "stated", "overstated"))
             least = 0.0 if field.name.endswith("_sd") and not free else -math.inf
             checked_number(
                 f"verified: {field.name}", given[field.name], finite=not free, least=least

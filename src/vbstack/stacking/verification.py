@@ -17,6 +17,7 @@ order, so the divergence counts as an error of the log evidence.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,7 @@ from vbstack.stacking.importance import TRUSTED, pareto_smoothed
 ROUNDING = 0.002  # nats; smaller errors are not stated: they are those of quadratures and draws
 SURPRISE_NATS, SURPRISE_SDS = 0.5, 4.0  # by which a value surprises the surrogate, together
 STATED_NATS = 0.02  # by which an ELBO may be below the one that was stated, beyond its errors
+SAME_NATS = 0.005  # the same by the surrogate, where only the draws differ
 REPEATED_NATS = 0.005  # by which an exact log density may differ when it is asked again
 SCATTER = (
     1e-4  # chance of a scatter of noisy values as large as the one seen, below which it is said
@@ -78,6 +80,18 @@ class Points:
             return outside | (np.abs(self.values - self.surrogate) > allowed)
 
 
+class Stated(NamedTuple):
+    """What a stack says of itself: its ELBO, the standard deviation of that, and the part of it
+    that is due to the draws alone."""
+
+    elbo: float
+    elbo_sd: float
+    draws_sd: float
+
+
+UNSTATED = Stated(np.nan, np.nan, np.nan)
+
+
 @dataclass(frozen=True)
 class VerifiedEvidence:
     """The evidence of a stack that was checked against the model, in nats.
@@ -99,6 +113,9 @@ class VerifiedEvidence:
         value is far from what the surrogate says.
     stated_elbo, stated_elbo_sd : float
         What the stack said of itself; NaN where it said nothing.
+    overstated, overstated_sd : float
+        That less its ELBO by the surrogate, at many draws of the stack as it is, and the error that
+        the draws have; NaN without a surrogate.
     evaluations, rounds : int
         Calls of the model in all rounds; after each round but the last the stack was made again.
     repeated : float
@@ -127,6 +144,8 @@ class VerifiedEvidence:
     repeated: float = 0.0
     scatter: float = np.nan
     undeclared: float = 0.0
+    overstated: float = np.nan
+    overstated_sd: float = np.nan
 
     @property
     def faults(self) -> tuple[str, ...]:
@@ -140,8 +159,10 @@ class VerifiedEvidence:
             others = self.surprises - self.outside
             found.append(f"{others} of {self.n} values are far from what the surrogate says")
         below = self.stated_elbo - self.elbo
-        if below > STATED_NATS + 3 * np.hypot(self.elbo_sd, self.stated_elbo_sd):
-            found.append(f"its ELBO is {below:.2f} nats lower than it said")
+        by_model = below > STATED_NATS + 3 * np.hypot(self.elbo_sd, self.stated_elbo_sd)
+        if by_model or self.overstated > SAME_NATS + 3 * self.overstated_sd:
+            lower = max(below, self.overstated) if self.overstated > 0 else below
+            found.append(f"its ELBO is {lower:.2f} nats lower than it said")
         if self.divergence > FAR:
             found.append(f"it is {self.divergence:.2f} nats from the posterior")
         elif self.shape > TRUSTED and self.divergence > TAIL:
@@ -181,14 +202,14 @@ def verified(
     points: Points,
     log_ratios: Array | None,
     *,
-    stated: tuple[float, float] = (np.nan, np.nan),
+    stated: Stated = UNSTATED,
     evaluations: int = 0,
     rounds: int = 1,
     repeated: Array | None = None,
 ) -> VerifiedEvidence:
     """The estimates from n evaluations, and log ratios g − log q (N,) at many further draws.
 
-    `log_ratios` is None when there is no surrogate. `stated` are ELBO and its sd by the stack,
+    `log_ratios` is None when there is no surrogate; `stated` is what the stack says of itself,
     `repeated` (m,) what values differed by where the model was asked again.
     """
     differences = np.zeros(1) if repeated is None or not repeated.size else np.abs(repeated)
@@ -201,6 +222,10 @@ def verified(
             "runs are not of this problem"
         )
     control = None if points.surrogate is None else points.surrogate - points.log_q
+    overstated = overstated_sd = np.nan
+    if log_ratios is not None:
+        overstated = stated.elbo - float(log_ratios.mean())
+        overstated_sd = float(np.hypot(stated.draws_sd, _error(log_ratios)))
     shape = pareto_smoothed(log_w if log_ratios is None else log_ratios).shape
     if log_ratios is not None and control is not None:
         most = float(np.median(log_ratios) + 0.5 * np.log(log_ratios.size))
@@ -224,13 +249,15 @@ def verified(
         n=points.size,
         outside=int((~inside).sum()),
         surprises=int(points.surprising.sum()),
-        stated_elbo=stated[0],
-        stated_elbo_sd=stated[1],
+        stated_elbo=stated.elbo,
+        stated_elbo_sd=stated.elbo_sd,
         evaluations=evaluations or points.size,
         rounds=rounds,
         repeated=float(differences.max()),
         scatter=scatter,
         undeclared=undeclared,
+        overstated=overstated,
+        overstated_sd=overstated_sd,
     )
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vbstack.stacking.verification import Points, check_correctable, verified
+from vbstack.stacking.verification import Points, Stated, check_correctable, verified
 
 LOG_Z, SHIFT = 3.0, 0.4  # p = e³ N(0.4, 1), q = N(0, 1): KL(q ‖ p) = 0.08
 
@@ -79,11 +79,18 @@ def test_all_draws_outside_is_an_error():
 
 def test_an_elbo_below_the_stated_one_is_a_fault():
     rng = np.random.default_rng(0)
-    said = LOG_Z - 0.08 + 0.2
-    found = verified(points(50, rng, 0.02), ratios(rng, 0.02), stated=(said, 0.005))
-    assert not found.passed
-    assert "its ELBO is 0.2" in found.verdict
-    assert verified(points(50, rng, 0.02), ratios(rng), stated=(said - 0.2, 0.005)).passed
+    right = LOG_Z - 0.08
+
+    def judged(elbo, sd, draws_sd):
+        said = Stated(elbo, sd, draws_sd)
+        return verified(points(50, rng, 0.02), ratios(rng, 0.02), stated=said)
+
+    assert judged(right, 0.005, 0.002).passed
+    by_model = judged(right + 0.2, 0.005, np.nan)
+    assert "its ELBO is 0.20 nats lower than it said" in by_model.verdict
+    # An honest error of the surrogate hides it from the model, not from the surrogate itself.
+    assert judged(right + 0.06, 0.05, np.nan).passed
+    assert not judged(right + 0.06, 0.05, 0.002).passed
 
 
 def test_an_exact_log_density_that_answers_otherwise_has_noise():
