@@ -1,9 +1,9 @@
 """`verify()`: is the stack right? Ask the model at draws of it.
 
 A stack is a density that is cheap to draw from. Evaluations at n of its draws, all side by side,
-give its ELBO and the log evidence without trust in any surrogate (`stacking.verification`). If
-values are found that the surrogate did not expect, they join the pool, the stack is made again, and
-fresh draws are checked. What cannot be seen so is a mode that every run missed.
+give its ELBO and the log evidence without trust in any surrogate (`stacking.verified_estimates`).
+If values are found that the surrogate did not expect, they join the pool, the stack is made again,
+and fresh draws are checked. What cannot be seen so is a mode that every run missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
-from vbstack.stacking.verification import Points, Stated, VerifiedEvidence, verified
+from vbstack.stacking.verification import Points, Stated, VerifiedEvidence
+from vbstack.stacking.verified_estimates import AtDraws, verified
 
 FEWEST = 20  # evaluations of a verification: fewer say little about their own scatter
 SHARE = 0.07  # of the runs' evaluations, that "auto" spends
@@ -242,10 +243,11 @@ def _judged(
     evaluations: int,
     rounds: int,
 ) -> VerifiedEvidence:
-    ratios = None
+    many = None
     if posterior.surrogate is not None:
         x = posterior.sample(_MANY, seed=np.random.default_rng([seed, 0]))
-        ratios = posterior.surrogate_log_density(x)[0] - posterior.log_pdf(x)
+        mean, variance = posterior.surrogate_log_density(x)
+        many = AtDraws(mean - posterior.log_pdf(x), variance)
     e, draws_sd = posterior.evidence, posterior.solution.standard_error
     pool = e.from_pool
     if posterior.support is not None:
@@ -253,7 +255,7 @@ def _judged(
     said = (e.raw, e.total_sd) if pool is None else (pool.elbo, pool.elbo_sd)
     stated = Stated(*said, draws_sd if pool is not None else np.nan)
     return verified(
-        points, ratios, stated=stated, evaluations=evaluations, rounds=rounds, repeated=repeated
+        points, many, stated=stated, evaluations=evaluations, rounds=rounds, repeated=repeated
     )
 
 

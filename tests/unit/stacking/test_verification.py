@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from vbstack.stacking.verification import Points, Stated, check_correctable, verified
+from vbstack.stacking.verification import Points, Stated, check_correctable
+from vbstack.stacking.verified_estimates import AtDraws, verified
 
 LOG_Z, SHIFT = 3.0, 0.4  # p = e³ N(0.4, 1), q = N(0, 1): KL(q ‖ p) = 0.08
 
@@ -26,7 +27,8 @@ def points(n, rng, surrogate_error=None, noise=0.0, declared=None, outside=0):
 
 def ratios(rng, surrogate_error=0.0, n=8192):
     x = rng.standard_normal((n, 1))
-    return LOG_Z + log_normal(x, SHIFT) + surrogate_error * np.sin(5 * x[:, 0]) - log_normal(x)
+    log_ratios = LOG_Z + log_normal(x, SHIFT) + surrogate_error * np.sin(5 * x[:, 0])
+    return AtDraws(log_ratios - log_normal(x), np.full(n, surrogate_error**2 / 2))
 
 
 @pytest.mark.parametrize("with_surrogate", [False, True])
