@@ -63,7 +63,7 @@ def _linked_moments(
             rest = np.sqrt(np.maximum(0, 1 - rho**2))
             z = rho[:, None, None] * nodes[:, None] + rest[:, None, None] * nodes
             y_b = centres[:, b, None, None] + sds[:, b, None, None] * z
-            theta_b = _inverse_coordinate(link, b, y_b) @ weights - means[:, b, None]
+            theta_b = _inverse_coordinate(link, int(b), y_b) @ weights - means[:, b, None]
             result[:, a, b] = result[:, b, a] = (away[:, :, a] * theta_b) @ weights
     for a in np.flatnonzero(link.signs):
         sign, bound = link.signs[a], link.lower[a] if link.signs[a] > 0 else link.upper[a]
