@@ -75,6 +75,8 @@ class IndependentPrior:
 
 def size_of(prior: Any) -> int | None:
     """For how many parameters a prior is; None where it does not say."""
+    if isinstance(prior, type):
+        return None
     if isinstance(prior, IndependentPrior):
         return len(prior.laws)
     if isinstance(prior, (Mapping, list, tuple)):
