@@ -45,7 +45,7 @@ class Problem:
         evaluation, so that a stochastic model can be replayed exactly.
     plausible_lower_bounds, plausible_upper_bounds : (D,), a number, or None
         A box that holds most of the posterior, by your guess. One number is for all parameters.
-        None, for one parameter or for all: the prior's quantiles at 16 and 84 %, where its
+        None, for one parameter or for all: the prior's quantiles at 5 and 95 %, where its
         marginals are known (univariate distributions, a multivariate normal or t).
     lower_bounds, upper_bounds : (D,), a number, or None
         Hard bounds: both, one, or None for none. The supports of univariate priors are hard bounds

@@ -96,13 +96,13 @@ def test_plausible_bounds_are_central_quantiles_where_none_are_given():
     problem = Problem(
         likelihood, prior=laws, plausible_lower_bounds=[None, 4], plausible_upper_bounds=[8, None]
     )
-    assert problem.plausible_lower_bounds == pytest.approx([laws[0].ppf(0.16), 4.0])
-    assert problem.plausible_upper_bounds == pytest.approx([8.0, laws[1].ppf(0.84)])
+    assert problem.plausible_lower_bounds == pytest.approx([laws[0].ppf(0.05), 4.0])
+    assert problem.plausible_upper_bounds == pytest.approx([8.0, laws[1].ppf(0.95)])
     joint = Problem(likelihood, prior=stats.multivariate_normal([1, 2], np.diag([4.0, 9.0])))
-    one_sd = stats.norm.ppf(0.84)
-    assert joint.plausible_upper_bounds == pytest.approx([1 + 2 * one_sd, 2 + 3 * one_sd])
+    far = stats.norm.ppf(0.95)
+    assert joint.plausible_upper_bounds == pytest.approx([1 + 2 * far, 2 + 3 * far])
     heavy = Problem(likelihood, prior=stats.multivariate_t([1, 2], np.diag([4.0, 9.0]), df=3))
-    assert heavy.plausible_upper_bounds[0] == pytest.approx(1 + 2 * stats.t(3).ppf(0.84))
+    assert heavy.plausible_upper_bounds[0] == pytest.approx(1 + 2 * stats.t(3).ppf(0.95))
 
 
 def test_supports_become_hard_bounds_within_those_given():
