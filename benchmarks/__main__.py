@@ -71,6 +71,8 @@ COMMANDS = (
             "one run of the native engine over time, as a figure of the docs", "seconds"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),
+    Command("bounds", "ablations.bounds",
+            "parameters with one hard bound; plausible bounds from a prior", "30 min"),
     Command("gaussian-integrals", "ablations.gaussian_integrals",
             "the kernel's integrals for full and for diagonal Gaussians: seconds", "seconds"),
     Command("faults", "faults.command",

@@ -27,7 +27,7 @@ from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import LaunchSettings
 from vbstack.launching.side_by_side import evaluated
 from vbstack.posterior import StackedPosterior
-from vbstack.problem import Evaluation, Problem
+from vbstack.problem import Evaluation, Problem, checked_problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
@@ -121,6 +121,7 @@ def verify(
     trust_store : bool
         Do not ask whether the runs in the store were made with this log density.
     """
+    checked_problem(problem)
     count = number_of_draws(posterior, n)
     rounds = checked_whole("rounds", rounds, 1)
     check_executor(executor)
