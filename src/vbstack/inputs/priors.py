@@ -29,7 +29,7 @@ from vbstack.inputs.univariate import (
 )
 
 # Plausible bounds are the central 90 % of the prior. Against 68 % that saved a tenth to a fifth of
-# the evaluations where the posterior is as wide as the prior, and cost up to a tenth where it is
+# the evaluations where the likelihood is as wide as the prior, and cost up to a sixth where it is
 # narrower; log evidences were the same within their errors (`python -m benchmarks bounds`).
 CENTRAL = (0.05, 0.95)
 # Mass of a prior that hard bounds may cut off: it is missing in the log evidence, one in a thousand
