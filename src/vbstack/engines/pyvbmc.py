@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
+from vbstack.engines.one_thread import one_thread
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Problem
 from vbstack.runs.evaluations import Evaluations
@@ -44,7 +44,7 @@ def run_pyvbmc(
         parts = (earlier.x, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
-    with threadpool_limits(1), _quiet():
+    with one_thread(), _quiet():
         vbmc = VBMC(
             _Answers(recorder),
             start,
