@@ -81,17 +81,23 @@ def one_call(problem: Problem, call: Sequence[Wanted], rule: Rule) -> list[Found
     begun = time.perf_counter()
     found: dict[int, Found] = {}
     for attempt in range(_RETRIES if rule.on_error == "retry" else 1):
-        left = [one for one in call if not isinstance(found.get(one.place), Evaluation)]
+        left = [i for i in range(len(call)) if not isinstance(found.get(i), Evaluation)]
+        again = [call[i] for i in left]
         try:
-            made = within(rule.timeout, partial(_made, problem, left, attempt))
+            made = within(rule.timeout, partial(_made, problem, again, attempt))
         except TimeoutError:
-            found |= {one.place: too_slow(one, rule.timeout) for one in left}
+            found |= {i: too_slow(call[i], rule.timeout) for i in left}
             break
-        found |= zip((one.place for one in left), made, strict=True)
+        found |= zip(left, made, strict=True)
         if all(isinstance(one, Evaluation) for one in found.values()):
             break
     seconds = (time.perf_counter() - begun) / len(call)
-    return [_by_rule(problem, one, found[one.place], rule, seconds) for one in call]
+    return [
+        replace(one, seconds=seconds)
+        if isinstance(one, Evaluation)
+        else rule.failed(problem.noisy, one, seconds)
+        for _, one in sorted(found.items())
+    ]
 
 
 def too_slow(one: Wanted, timeout: float | None, ended: str = GOES_ON) -> EvaluationError:
@@ -130,9 +136,3 @@ def _made(problem: Problem, call: Sequence[Wanted], attempt: int) -> list[Found]
     points = np.array([one.x for one in call])
     rngs = [np.random.default_rng([*one.seed, attempt]) for one in call]
     return problem.evaluations(points, rngs)
-
-
-def _by_rule(problem: Problem, one: Wanted, found: Found, rule: Rule, seconds: float) -> Found:
-    if isinstance(found, EvaluationError):
-        return rule.failed(problem.noisy, found, seconds)
-    return replace(found, seconds=seconds)

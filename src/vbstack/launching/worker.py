@@ -37,6 +37,10 @@ from vbstack.runs.store import RunStore
 _TRACEBACK = 4000  # characters of a traceback that are kept
 
 
+class RunStopped(BaseException):
+    """The launcher does not want the run any more, or is gone; that is no failure of the run."""
+
+
 @dataclass(frozen=True)
 class Recorded:
     """An evaluation in a store that is to be made again.
