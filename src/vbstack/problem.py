@@ -398,9 +398,7 @@ def _bounds(name: str, value: ArrayLike, dimension: int) -> Array:
     return array
 
 
-def _summed(
-    x: Array, value: float, sd: float | None, prior: float, seconds: float
-) -> Evaluation:
+def _summed(x: Array, value: float, sd: float | None, prior: float, seconds: float) -> Evaluation:
     """The evaluation; an error if the sum of log density and log prior cannot be used."""
     total = value + prior
     if not total < np.inf:  # −inf is a value: the point is outside the support

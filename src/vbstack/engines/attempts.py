@@ -52,7 +52,9 @@ class Rule:
         if self.on_error != "floor":
             return why
         sd = 1.0 if noisy else None
-        return Evaluation(tuple(why.x.tolist()), -np.inf, sd, seconds, shortened(why.message, LONGEST))
+        return Evaluation(
+            tuple(why.x.tolist()), -np.inf, sd, seconds, shortened(why.message, LONGEST)
+        )
 
 
 def calls(problem: Problem, wanted: Sequence[Wanted]) -> list[Sequence[Wanted]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,6 @@ def run_pyvbmc(
 
     Tips, release reminders and machine calibration are off; `options` are pyvbmc's own.
     """
-    from pyvbmc import VBMC
-
     known = {}
     if recorder.precomputed:
         earlier = Evaluations.of(recorder.precomputed, problem.noisy)
@@ -45,17 +43,9 @@ def run_pyvbmc(
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
     with one_thread(), _quiet():
-        vbmc = VBMC(
-            _Answers(recorder),
-            start,
-            problem.lower_bounds,
-            problem.upper_bounds,
-            problem.plausible_lower_bounds,
-            problem.plausible_upper_bounds,
-            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
-            seed=seed,
-            **known,
-        )
+        vbmc = _vbmc(_Answers(recorder), problem, start, seed, options, **known)
+        if recorder.side_by_side and not known:
+            recorder.ahead(_first_points(problem, start, seed, options))
         recorder.observe = lambda: _progress(vbmc)
         vp, results = vbmc.optimize()
     return read_posterior(
@@ -74,20 +64,56 @@ def run_pyvbmc(
 
 def check_pyvbmc_options(problem: Problem, options: Mapping[str, Any]) -> None:
     """An error if pyvbmc refuses these options when it is set up; nothing is evaluated."""
-    from pyvbmc import VBMC
-
     middle = (problem.plausible_lower_bounds + problem.plausible_upper_bounds) / 2
     with _quiet():
-        VBMC(
-            lambda x: 0.0,
-            middle,
-            problem.lower_bounds,
-            problem.upper_bounds,
-            problem.plausible_lower_bounds,
-            problem.plausible_upper_bounds,
-            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
-            seed=0,
-        )
+        _vbmc(lambda x: 0.0, problem, middle, 0, options)
+
+
+def _vbmc(
+    target: Callable[..., Any],
+    problem: Problem,
+    start: Array,
+    seed: int,
+    options: Mapping[str, Any],
+    **known: Any,
+) -> Any:
+    """pyvbmc's object for a run."""
+    from pyvbmc import VBMC
+
+    return VBMC(
+        target,
+        start,
+        problem.lower_bounds,
+        problem.upper_bounds,
+        problem.plausible_lower_bounds,
+        problem.plausible_upper_bounds,
+        options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
+        seed=seed,
+        **known,
+    )
+
+
+class _Enough(Exception):
+    """The points of the initial design are known."""
+
+
+def _first_points(
+    problem: Problem, start: Array, seed: int, options: Mapping[str, Any]
+) -> list[Array]:
+    """The initial design of a run, which does not depend on values: asked of a run without any."""
+    points: list[Array] = []
+
+    def target(x: Array) -> Any:
+        points.append(np.array(x, dtype=float).ravel())
+        if len(points) == count:
+            raise _Enough
+        return (0.0, 1.0) if problem.noisy else 0.0
+
+    vbmc = _vbmc(target, problem, start, seed, options)
+    count = int(vbmc.options.get("fun_eval_start"))
+    with suppress(_Enough):
+        vbmc.optimize()
+    return points[:count]
 
 
 class _Answers:

@@ -82,7 +82,7 @@ class Recorder:
         self.problem, self.seed, self.journal = problem, seed, journal
         self.on_error = checked_word("on_error", on_error, OnError)
         self.watch = watch or (lambda progress: None)
-        self.side_by_side = makes_all is not None
+        self.side_by_side = makes_all is not None or problem.vectorized
         rule = Rule(self.on_error, evaluation_timeout)
         self.makes_all = makes_all or one_after_the_other(problem, rule)
         # An engine that can tell its iteration and ELBO puts a function here.
@@ -90,6 +90,7 @@ class Recorder:
         self.precomputed = list(precomputed)
         # By an earlier attempt at this run, by their place; damaged ones are missing.
         self.journalled = dict(journal.by_place)
+        self._ahead: dict[int, Evaluation] = {}  # made before the engine asked for them
         self.made: list[Evaluation] = []
         self.rejected: list[Evaluation] = []  # where the constraint is false: known for nothing
 
@@ -136,20 +137,27 @@ class Recorder:
             for x, no in zip(asked, rejected, strict=True)
         ]
 
+    def ahead(self, points: Iterable[Array]) -> None:
+        """Make the evaluations at points that the engine will ask for next, one by one."""
+        asked = [tuple(float(v) for v in np.ravel(x)) for x in points]
+        paid = self._paid([point for point in asked if not self.rejects(point)])
+        self._ahead |= dict(enumerate(paid, len(self.made)))
+
     def _paid(self, points: Sequence[tuple[float, ...]]) -> list[Evaluation]:
         """The evaluations at the next points of the run, from the journal or new."""
         found: dict[int, Evaluation] = {}
         wanted = []
         for place, point in enumerate(points, len(self.made)):
-            if place not in self.journalled:
+            known = self.journalled.get(place, self._ahead.get(place))
+            if known is None:
                 wanted.append(Wanted(place, point, (self.seed, 2, place)))
-            elif self.journalled[place].x != point:
+            elif known.x != point:
                 raise ReplayMismatch(
-                    f"evaluation {place} of the journal is at {list(self.journalled[place].x)}, "
-                    f"the run asks for {list(point)}"
+                    f"evaluation {place} of the journal is at {list(known.x)}, the run asks for "
+                    f"{list(point)}"
                 )
             else:
-                found[place] = self.journalled[place]
+                found[place] = known
         failures: dict[int, EvaluationError] = {}
         for place, one in self.makes_all(wanted) if wanted else ():
             if isinstance(one, EvaluationError):

@@ -29,7 +29,7 @@ def submitter(
     problem: Problem,
     n_workers: int | None,
     timeout: float | None,
-    heavy: list[str],
+    modules: list[str],
 ) -> Iterator[Submit]:
     """A function that has others called with the packed problem and further arguments.
 
@@ -40,7 +40,7 @@ def submitter(
         pool: Any = ProcessPool(
             max_workers=n_workers or available_cores(),
             max_tasks=1,
-            context=CleanContext(heavy),
+            context=CleanContext(modules),
         )
         try:
             yield lambda do, *args: pool.schedule(do, (packed, *args), timeout=timeout)

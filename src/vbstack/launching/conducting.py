@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from vbstack.calling import text_of
+from vbstack.checks import shortened
 from vbstack.engines.attempts import Found, Rule, Wanted, calls
 from vbstack.launching.back_ends import worker_count
 from vbstack.launching.evaluators import Call, SubmitCall, evaluators
@@ -38,14 +38,14 @@ def conducted(
     executor: Any,
     problem: Problem,
     tasks: Sequence[Task],
-    heavy: list[str],
+    modules: list[str],
     *,
     n_workers: int | None,
     run_timeout: float | None,
     deadline: float,
 ) -> Iterator[Outcome]:
     """The outcome of every run, in the order in which they end; a TimeoutError at the deadline."""
-    context, rule = CleanContext(heavy), tasks[0].rule
+    context, rule = CleanContext(modules), tasks[0].rule
     workers = worker_count(executor, n_workers) or len(tasks)
     with evaluators(executor, problem, n_workers, rule, context) as submit:
         conductor = _Conductor(context, problem, problem.packed(), rule, submit, run_timeout)
@@ -127,11 +127,11 @@ class _Conductor:
                 inbox.put(None)
         try:
             for _ in parts:
-                place = inbox.get(timeout=_left(ends))
-                if place is None:
+                which = inbox.get(timeout=_left(ends))
+                if which is None:
                     raise EOFError
-                found = self._found(futures[place], parts[place])
-                new = list(zip([one.place for one in parts[place]], found, strict=True))
+                found = self._found(futures[which], parts[which])
+                new = list(zip([one.place for one in parts[which]], found, strict=True))
                 served += new
                 with suppress(OSError):
                     for pair in new:
@@ -151,7 +151,9 @@ class _Conductor:
             return future.result()
         except Exception as error:
             text = f"the process that called log_density died: {type(error).__name__}: "
-            errors = [EvaluationError(text + text_of(error), np.array(one.x)) for one in call]
+            errors = [
+                EvaluationError(text + shortened(str(error)), np.array(one.x)) for one in call
+            ]
             return [self.rule.failed(self.problem.noisy, one) for one in errors]
 
 

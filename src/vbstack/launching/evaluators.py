@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vbstack.calling import text_of
+from vbstack.checks import shortened
 from vbstack.engines.attempts import Found, Rule, Wanted, one_call, too_slow
 from vbstack.engines.one_thread import one_thread
 from vbstack.launching.back_ends import is_local, submitter, worker_count
@@ -82,7 +82,7 @@ class _LocalEvaluators:
             child = self._child()
             try:
                 child.send(call)
-                return child.receive(self._rule.timeout)  # type: ignore[no-any-return]
+                return child.receive(self._rule.timeout)
             except TimeoutError:
                 self._end(child)
                 ended = "its process was killed"
@@ -123,7 +123,7 @@ def _evaluate(pipe: Any, packed: bytes, rule: Rule) -> None:
     try:
         problem: Problem = pickle.loads(packed)
     except BaseException as error:
-        reason = f"{type(error).__name__}: {text_of(error)}"
+        reason = f"{type(error).__name__}: {shortened(str(error))}"
         pipe.send(f"the problem cannot be read in its process: {reason}")
         return
     pipe.send("")

@@ -37,7 +37,8 @@ def outcomes(
     At `deadline` (by `time.monotonic`) a TimeoutError ends it: local processes are killed, on other
     back ends the tasks that wait are taken back, those under way go on.
     """
-    heavy = sorted({HEAVY_IMPORTS[task.plan.engine] for task in tasks if not task.points})
+    engines = {HEAVY_IMPORTS[task.plan.engine] for task in tasks if not task.points}
+    modules = [__name__, *sorted(engines)]  # that processes of ours have from the beginning
     if isinstance(executor, str) and executor == "here":
         together = problem.vectorized and all(map(_shares_calls, tasks))
         yield from (performed_together if together else _performed_here)(problem, tasks, deadline)
@@ -47,13 +48,13 @@ def outcomes(
             executor,
             problem,
             tasks,
-            heavy,
+            modules,
             n_workers=n_workers,
             run_timeout=run_timeout,
             deadline=deadline,
         )
         return
-    with submitter(executor, problem, n_workers, run_timeout, heavy) as submit:
+    with submitter(executor, problem, n_workers, run_timeout, modules) as submit:
         futures = {submit(perform_packed, task): task for task in tasks}
         completed = _dask_completed if is_dask(executor) else as_completed
         left = None if deadline == math.inf else max(0.0, deadline - time.monotonic())

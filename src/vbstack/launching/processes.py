@@ -70,11 +70,11 @@ class _CleanProcess(multiprocessing.context.SpawnProcess):
 
 
 class CleanContext(multiprocessing.context.ForkServerContext):
-    """How processes are begun: without the caller's script, with the heavy imports done."""
+    """How processes are begun: without the caller's script, with some imports done."""
 
     Process = _CleanProcess  # type: ignore[assignment]
 
-    def __init__(self, heavy: list[str]) -> None:
+    def __init__(self, modules: list[str]) -> None:
         """The server of the processes imports these modules before it forks the first."""
         super().__init__()
-        self.set_forkserver_preload(["vbstack.launching.conducting", *heavy])
+        self.set_forkserver_preload(modules)

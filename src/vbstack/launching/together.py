@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 
 from vbstack.engines.attempts import Found, Wanted, one_call
@@ -71,10 +72,8 @@ class _Run:
             self._thread.join()
 
     def _perform(self, problem: Problem, task: Task) -> None:
-        try:
+        with suppress(RunStopped):
             self._said.put(perform(problem, task, self._made))
-        except RunStopped:
-            pass
 
     def _made(self, wanted: Sequence[Wanted]) -> list[tuple[int, Found]]:
         self._said.put(wanted)
