@@ -88,11 +88,11 @@ class _Conductor:
         """How one run ended, which is done in a process of its own."""
         ends = math.inf if self.run_timeout is None else time.monotonic() + self.run_timeout
         served: list[tuple[int, Found]] = []
+        child = Child(self.context, _run, self.packed, task)
         with self.lock:
-            if self.stopped:
-                return _stopped(task)
-            child = Child(self.context, _run, self.packed, task)
             self.children.add(child)
+            if self.stopped:
+                child.kill()
         try:
             while not isinstance(message := child.receive(_left(ends)), Outcome):
                 served.clear()
@@ -102,7 +102,7 @@ class _Conductor:
             reason = f"took longer than the limit of {self.run_timeout} s"
             return Outcome(task.index, "failed", reason)
         except (EOFError, OSError):
-            code = child.kill()
+            code = child.end()
             if self.stopped:
                 return _stopped(task)
             _keep(task, served)
@@ -110,7 +110,7 @@ class _Conductor:
         finally:
             with self.lock:
                 self.children.discard(child)
-            child.kill()
+            child.end()
 
     def _serve(
         self, child: Child, wanted: Call, ends: float, served: list[tuple[int, Found]]

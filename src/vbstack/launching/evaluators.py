@@ -75,6 +75,8 @@ class _LocalEvaluators:
         for child in children:
             child.kill()
         self._threads.shutdown(wait=True, cancel_futures=True)
+        for child in children:
+            child.end()
 
     def _made(self, call: Call) -> list[Found]:
         """The evaluations of a call; it is made once more if its process died."""
@@ -89,6 +91,8 @@ class _LocalEvaluators:
                 return self._failed([too_slow(one, self._rule.timeout, ended) for one in call])
             except (EOFError, OSError):
                 code = self._end(child)
+                if self._stopped:
+                    break
         text = f"the process that called log_density died twice, with exit code {code}"
         return self._failed([EvaluationError(text, np.array(one.x)) for one in call])
 
@@ -99,12 +103,12 @@ class _LocalEvaluators:
         """The process of this thread, begun if there is none."""
         child = getattr(self._mine, "child", None)
         if child is None:
-            with self._lock:
-                if self._stopped:
-                    raise RuntimeError("the evaluators were stopped")
-                child = Child(self._context, _evaluate, self._packed, self._rule)
-                self._children.add(child)
+            child = Child(self._context, _evaluate, self._packed, self._rule)
             self._mine.child = child
+            with self._lock:
+                self._children.add(child)
+                if self._stopped:
+                    child.kill()
             reason = child.receive()
             if reason:
                 self._end(child)
@@ -115,7 +119,7 @@ class _LocalEvaluators:
         self._mine.child = None
         with self._lock:
             self._children.discard(child)
-        return child.kill()
+        return child.end()
 
 
 def _evaluate(pipe: Any, packed: bytes, rule: Rule) -> None:

@@ -12,7 +12,28 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-_main = threading.Lock()
+
+class _WithoutMain:
+    """While somebody is in it, this process has an empty `__main__`."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._main = threading.Lock(), 0, sys.modules["__main__"]
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._main = sys.modules["__main__"]
+                sys.modules["__main__"] = types.ModuleType("__main__")
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                sys.modules["__main__"] = self._main
+
+
+_without_main = _WithoutMain()
 
 
 class Child:
@@ -37,7 +58,11 @@ class Child:
             raise EOFError
         return self._pipe.recv()
 
-    def kill(self) -> int | None:
+    def kill(self) -> None:
+        """Have it end, if it did not end by itself."""
+        self._process.kill()
+
+    def end(self) -> int | None:
         """End it, if it did not end by itself; returns its exit code."""
         self._process.kill()
         self._process.join()
@@ -60,13 +85,8 @@ class _CleanProcess(multiprocessing.context.SpawnProcess):
     def _Popen(process_obj: Any) -> Any:
         from multiprocessing.popen_forkserver import Popen
 
-        with _main:  # several threads may begin processes
-            main = sys.modules["__main__"]
-            sys.modules["__main__"] = types.ModuleType("__main__")
-            try:
-                return Popen(process_obj)
-            finally:
-                sys.modules["__main__"] = main
+        with _without_main:  # several threads may begin processes at once
+            return Popen(process_obj)
 
 
 class CleanContext(multiprocessing.context.ForkServerContext):
