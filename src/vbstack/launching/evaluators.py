@@ -6,7 +6,7 @@ import pickle
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -123,18 +123,15 @@ class _LocalEvaluators:
 
 
 def _evaluate(pipe: Any, packed: bytes, rule: Rule) -> None:
-    """What a process does: say that it is ready, then make calls until the pipe ends."""
+    """What a process does: say that it is ready, then make calls until the launcher is gone."""
     try:
         problem: Problem = pickle.loads(packed)
     except BaseException as error:
         reason = f"{type(error).__name__}: {shortened(str(error))}"
         pipe.send(f"the problem cannot be read in its process: {reason}")
         return
-    pipe.send("")
-    with one_thread():
+    in_time = replace(rule, timeout=None)  # the launcher has the clock
+    with suppress(EOFError, OSError), one_thread():
+        pipe.send("")
         while True:
-            try:
-                call = pipe.recv()
-            except EOFError:
-                return
-            pipe.send(one_call(problem, call, replace(rule, timeout=None)))
+            pipe.send(one_call(problem, pipe.recv(), in_time))
