@@ -17,11 +17,18 @@ from vbstack.checks import shortened
 _TRACEBACK = 4000  # characters of a traceback that are kept
 
 
-def log_prior_at(prior: Any, x: Array) -> Any:
+def log_prior_of(prior: Any) -> Any:
+    """The function of a prior that returns its logarithm: a method, or the prior itself."""
     for name in ("log_pdf", "logpdf"):
         if hasattr(prior, name):
-            return np.asarray(getattr(prior, name)(x)).reshape(())
-    return prior(x)
+            return getattr(prior, name)
+    return prior
+
+
+def log_prior_at(prior: Any, x: Array) -> Any:
+    """The log prior at a point; of an object with a method as an array without dimensions."""
+    function = log_prior_of(prior)
+    return prior(x) if function is prior else np.asarray(function(x)).reshape(())
 
 
 def number(value: Any) -> float:

@@ -114,8 +114,13 @@ def prior_weights(text: str, names: list[str]) -> list[float]:
     return weights
 
 
-def whole_number(text: str) -> int:
+def whole_number(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"--runs {text!r} should be a number or auto") from None
+        raise ValueError(f"{option} {text!r} should be a number or auto") from None
+
+
+def verify_number(text: str) -> int | str:
+    """How many evaluations check a stack: a number, or auto."""
+    return text if text == "auto" else whole_number("the number of evaluations", text)

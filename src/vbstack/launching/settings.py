@@ -15,7 +15,7 @@ from vbstack.engines.allowed import check_plausible_box
 from vbstack.engines.registry import check_options, resolved
 from vbstack.launching.back_ends import check_executor, worker_count
 from vbstack.modes import BatchChoice, EngineChoice, EngineName, OnError, StartsKind
-from vbstack.problem import Problem
+from vbstack.problem import Problem, checked_problem
 from vbstack.runs.fingerprint import Fingerprint
 from vbstack.runs.plan import Plan, as_points
 from vbstack.runs.run import Run
@@ -48,11 +48,7 @@ class LaunchSettings:
     evaluation_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, Problem):
-            raise TypeError(
-                f"the problem is a {type(self.problem).__name__}, not a vbstack.Problem: give "
-                "Problem(log_density=…, plausible_lower_bounds=…, plausible_upper_bounds=…)"
-            )
+        checked_problem(self.problem)
         check_executor(self.executor)
         if self.announce is not None and not callable(self.announce):
             raise TypeError(f"announce is a {type(self.announce).__name__}, not a function")

@@ -19,6 +19,7 @@ from vbstack.arrays import Array
 from vbstack.checks import checked_whole, checked_word
 from vbstack.modes import EngineName, OnError, StartsKind
 from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.plausible import PlausibleBox
 
 Points = tuple[tuple[float, ...], ...]
 
@@ -98,14 +99,13 @@ class Plan:
 
     def start(self, index: int) -> Array:
         """The start (D,) of run `index`."""
-        lower = np.array(self.problem["plausible_lower_bounds"], dtype=float)
-        upper = np.array(self.problem["plausible_upper_bounds"], dtype=float)
+        box = PlausibleBox.of(self.problem)
         if self.starts in ("uniform", None):  # version 0.1.0 recorded none, and they were uniform
-            return np.random.default_rng([self.run_seed(index), 0]).uniform(lower, upper)
+            return box.uniform(np.random.default_rng([self.run_seed(index), 0]))
         if self.starts == "sobol":
             power = int(np.ceil(np.log2(max(2, index + 1))))
-            sobol = qmc.Sobol(lower.size, rng=np.random.default_rng(self.seed))
-            return np.asarray(lower + (upper - lower) * sobol.random_base2(power)[index])
+            sobol = qmc.Sobol(box.low.size, rng=np.random.default_rng(self.seed))
+            return box.place(sobol.random_base2(power)[index, None])[0]
         assert isinstance(self.starts, tuple)
         if index >= len(self.starts):
             raise ValueError(

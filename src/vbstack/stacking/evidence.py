@@ -27,7 +27,8 @@ from vbstack.stacking.corrections import corrections
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
 from vbstack.stacking.support import Support
-from vbstack.stacking.verification import ROUNDING, VerifiedEvidence
+from vbstack.stacking.verification import VerifiedEvidence
+from vbstack.stacking.verified_estimates import ROUNDING
 from vbstack.stacking.weights import WeightSolution
 
 MISFIT = 2.0  # of a process of exact values, in its standard deviations

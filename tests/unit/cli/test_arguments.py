@@ -100,9 +100,9 @@ def test_options_are_json_where_they_are_json():
 
 
 def test_numbers_and_names():
-    assert whole_number("12") == 12
+    assert whole_number("--runs", "12") == 12
     with pytest.raises(ValueError, match="'many' should be a number or auto"):
-        whole_number("many")
+        whole_number("--runs", "many")
     assert prior_weights("2,1", ["a", "b"]) == [2.0, 1.0]
     for wrong in ("2", "a,b"):
         with pytest.raises(ValueError, match="should be 2 numbers"):

@@ -17,21 +17,10 @@ from vbstack.engines.native.training import compressed, noise_of_low
 from vbstack.engines.recorder import Evaluator, Recorder
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.problem import EvaluationError, Problem
+from vbstack.runs.plausible import PlausibleBox
 
 _FEWEST_INSIDE = 5  # first evaluations that have to be within the support
 _CONSTRAINT_DRAWS = 100  # of the mixture, at which the constraint is asked; they cost nothing
-
-
-def around(problem: Problem, x: Array, reach: float, count: int, rng: np.random.Generator) -> Array:
-    """Points (count, D) uniform around x: up to `reach` widths of the plausible box away.
-
-    They stay within the plausible box, unless x itself does not.
-    """
-    low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
-    step = reach * (high - low)
-    lower = np.minimum(np.maximum(low, x - step), x)
-    upper = np.maximum(np.minimum(high, x + step), x)
-    return rng.uniform(lower, upper, (count, problem.dimension))
 
 
 def first(
@@ -43,7 +32,8 @@ def first(
 ) -> None:
     """The start and points around it, as far as they are not known yet."""
     reach = np.inf if policy.reach is None else policy.reach
-    others = around(problem, start, reach, policy.fun_eval_start - 1, rng)
+    box = PlausibleBox.of(problem.description())
+    others = box.around(start, reach, policy.fun_eval_start - 1, rng)
     known = {evaluation.x for evaluation in recorder.precomputed}
     # Those that the constraint rejects are evaluated for nothing, and tell where the support ends.
     wanted = min(policy.fun_eval_start, policy.max_fun_evals)

@@ -24,6 +24,7 @@ from vbstack.engines.native.training import compressed, training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.plausible import PlausibleBox
 
 _FEWEST_INSIDE = 3  # points within the support that a climb begins with
 _TRIES = 4  # places, of which the first within the known support is taken
@@ -139,7 +140,8 @@ def _climber(
     """The climber from x; None with 1 where the run's surrogate knows what it found, with 0 where
     too little around x is within the support."""
     reach = min(policy.reaches)
-    part.many(evaluating.around(part.problem, x, reach, x.size + 1, rng))
+    box = PlausibleBox.of(part.problem.description())
+    part.many(box.around(x, reach, x.size + 1, rng))
     if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
         return None, 0
     climber = _climbed(state, part, rng, policy)
@@ -153,10 +155,9 @@ def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
     A uniform point in many dimensions is near a corner, where nobody expects the mass to be, and a
     Beta point hardly ever near the edge, where in few dimensions it may well be.
     """
-    problem = recorder.problem
-    low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
+    box = PlausibleBox.of(recorder.problem.description())
     shape = int(rng.integers(1, 3))
-    x = low + (high - low) * rng.beta(shape, shape, (_TRIES, problem.dimension))
+    x = box.place(rng.beta(shape, shape, (_TRIES, box.low.size)))
     labels = state.process.outside
     if labels is None:
         return np.asarray(x[0])

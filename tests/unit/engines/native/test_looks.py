@@ -136,15 +136,3 @@ def test_a_run_beside_one_mode_finds_the_other():
         shares.append(float(run.weights[x[:, 0] > 0].sum()))
     assert shares[0] == pytest.approx(0.5, abs=0.05)
     assert shares[1] < 0.01
-
-
-def test_points_around_a_start_stay_within_reach_and_the_plausible_box():
-    problem, rng = problem_of(two_modes), np.random.default_rng(0)
-    points = evaluating.around(problem, np.array([3.5, 0.0]), 0.15, 1000, rng)
-    assert (points.min(axis=0) >= [3.5 - 1.2, -1.2]).all()
-    assert (points.max(axis=0) <= [4.0, 1.2]).all()
-    everywhere = evaluating.around(problem, np.zeros(2), np.inf, 1000, rng)
-    assert np.ptp(everywhere, axis=0).min() > 7.8
-    outside = evaluating.around(problem, np.array([6.0, 0.0]), 0.1, 1000, rng)
-    assert (outside[:, 0] >= 5.2).all()
-    assert (outside[:, 0] <= 6.0).all()
