@@ -111,8 +111,8 @@ def launch(
         Do not ask whether what is in the store was made with this log density.
     batch : "auto" (default), True or False
         Whether native runs choose all points of an iteration before one is evaluated, so that
-        they are evaluated side by side, and pyvbmc runs their first points. It takes a few per
-        cent more evaluations, and a fraction of the time where there are more workers than runs.
+        they are evaluated side by side, and pyvbmc runs their first points. It takes up to a
+        fifth more evaluations, and a fraction of the time where there are more workers than runs.
         "auto" is the store's own; in a new store True where workers are more than runs, and for
         a vectorized log density. Then runs have local processes of their own, and only
         evaluations go to the executor.

@@ -38,7 +38,7 @@ class Policy:
     max_iter: int = 1000
     # All points of an iteration are chosen before any is evaluated, each as if the surrogate's
     # prediction had been found at those before: side by side they take the time of one. That costs
-    # a few per cent more evaluations (`python -m benchmarks batches`), so not where they are made
+    # up to a fifth more evaluations (`python -m benchmarks batches`), so not where they are made
     # one after the other. `Plan.batch` sets it.
     batch: bool = False
 
