@@ -45,6 +45,8 @@ COMMANDS = (
             "what the stored race of the engines says in counts", "seconds"),
     Command("race-end-to-end", "races.race_end_to_end",
             "ten runs and their stack, by fit and by a plain loop; needs torch", "8 min"),
+    Command("batches", "races.batches",
+            "evaluations side by side: time, calls, and what batches cost", "10 min"),
     Command("dimensions", "races.dimensions",
             "stacks in six and ten dimensions beside a far longer optimisation", "½ min"),
     Command("profile-stacking", "races.profile_stacking",

@@ -22,6 +22,7 @@ from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import Announce, LaunchSettings
 from vbstack.launching.side_by_side import PointsFailed
 from vbstack.modes import (
+    BatchChoice,
     EngineChoice,
     EvaluationsUsed,
     OnError,
@@ -73,6 +74,8 @@ def fit(
     announce: Announce | None = None,
     fresh: bool = False,
     trust_store: bool = False,
+    batch: BatchChoice = "auto",
+    evaluation_timeout: float | None = None,
 ) -> StackedPosterior:
     """The stacked posterior of `n_runs` VBMC runs of the problem, checked against the problem.
 
@@ -87,6 +90,8 @@ def fit(
         that holds runs of this problem is continued.
     executor, n_workers, seed, starts, options, on_error, run_timeout, announce, fresh, trust_store
         As for `launch`.
+    batch, evaluation_timeout
+        As for `launch`: evaluations side by side within a run, and when one that hangs has failed.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; "auto" is native for log densities without noise of up to ten
         parameters, pyvbmc for others.
@@ -136,6 +141,8 @@ def fit(
         announce=announce,
         fresh=fresh,
         trust_store=trust_store,
+        batch=batch,
+        evaluation_timeout=evaluation_timeout,
     )
     begun = time.monotonic()
     if isinstance(n_runs, int):

@@ -13,7 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array
-from vbstack.calling import interruptible, log_prior_at, log_prior_of, number, shown, truth
+from vbstack.calling import (
+    columns,
+    interruptible,
+    log_prior_at,
+    log_prior_of,
+    number,
+    shown,
+    truth,
+)
 from vbstack.checks import checked_names, checked_whole
 from vbstack.inputs.bounds import Bounds, check_bounds, count, read_bounds
 from vbstack.inputs.evaluation import Evaluation, EvaluationError, failed, parsed
@@ -67,6 +75,10 @@ class Problem:
     constraint : callable, optional
         Takes a point (D,) and returns True or False: whether it is within the support. Where it is
         not the log density is −inf, and is not called: that is no evaluation, and counts as none.
+    vectorized : bool
+        Whether `log_density` takes points (n, D) and returns values (n,); when `noisy`, a pair of
+        arrays (values, standard deviations). A keyword `rng` then gets a list of n generators, one
+        for each point. The prior and the constraint still take one point.
     """
 
     log_density: Callable[..., Any]
@@ -80,6 +92,7 @@ class Problem:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     constraint: Callable[[Array], Any] | None
+    vectorized: bool
 
     def __init__(
         self,
@@ -97,6 +110,7 @@ class Problem:
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
         constraint: Callable[[Array], Any] | None = None,
+        vectorized: bool = False,
     ):
         if not callable(log_density):
             raise TypeError(
@@ -132,6 +146,7 @@ class Problem:
             "args": args,
             "kwargs": {} if kwargs is None else kwargs,
             "constraint": constraint,
+            "vectorized": bool(vectorized),
         }
         for name, value in settings.items():
             object.__setattr__(self, name, value)
@@ -150,6 +165,7 @@ class Problem:
         noisy: bool = False,
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
+        vectorized: bool = False,
     ) -> Problem:
         """The problem of a nested sampler, in the coordinates u of its unit cube.
 
@@ -166,8 +182,8 @@ class Problem:
             D, of the cube.
         names : sequence of D strings, optional
             Names of the parameters; the coordinate of "a" is then called "u(a)".
-        noisy, args, kwargs
-            As of `Problem`; for `log_likelihood`.
+        noisy, args, kwargs, vectorized
+            As of `Problem`; for `log_likelihood`. `transform` takes one point at a time.
         """
         for name, function in (("log_likelihood", log_likelihood), ("transform", transform)):
             if not callable(function):
@@ -184,6 +200,7 @@ class Problem:
             noisy=noisy,
             args=args,
             kwargs=kwargs,
+            vectorized=vectorized,
         )
         problem.to_parameters(np.random.default_rng(0).random((3, size)))
         return problem
@@ -268,6 +285,11 @@ class Problem:
         if not self.allows(x):
             sd = 1.0 if self.noisy else None
             return Evaluation(tuple(x.tolist()), -np.inf, sd, time.perf_counter() - begun)
+        if self.vectorized:
+            (found,) = self._one_call(x[None], [rng])
+            if isinstance(found, EvaluationError):
+                raise found
+            return found
         extra = {"rng": rng} if self.takes_rng else {}
         with np.errstate(), interruptible():  # what the function sets stays in it
             try:
@@ -279,10 +301,73 @@ class Problem:
             except BaseException as error:
                 raise failed("log_prior", error, x) from error
             value, sd = parsed(answer, self.noisy, x)
-        total = value + prior
-        if not total < np.inf:  # −inf is a value: the point is outside the support
-            raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
-        return Evaluation(tuple(x.tolist()), total, sd, time.perf_counter() - begun)
+        return _summed(x, value, sd, prior, time.perf_counter() - begun)
+
+    def evaluations(
+        self, points: Array, rngs: Sequence[np.random.Generator]
+    ) -> list[Evaluation | EvaluationError]:
+        """An evaluation at each of the points (n, D), or why there is none.
+
+        When `vectorized`, all that the constraint allows are one call of the log density.
+        """
+        found: dict[int, Evaluation | EvaluationError] = {}
+        for place, (x, rng) in enumerate(zip(points, rngs, strict=True)):
+            try:
+                if not self.vectorized or not self.allows(x):
+                    found[place] = self.evaluation(x, rng)
+            except EvaluationError as error:
+                found[place] = error
+        left = [place for place in range(len(points)) if place not in found]
+        if left:
+            made = self._one_call(points[left], [rngs[place] for place in left])
+            found |= zip(left, made, strict=True)
+        return [found[place] for place in range(len(points))]
+
+    def _one_call(
+        self, points: Array, rngs: Sequence[np.random.Generator]
+    ) -> list[Evaluation | EvaluationError]:
+        """One call of a vectorized log density at allowed points (n, D).
+
+        If a call with several points raises something, they are called one by one, so that only
+        those fail at which it raises.
+        """
+        begun, count = time.perf_counter(), len(points)
+        extra = {"rng": list(rngs)} if self.takes_rng else {}
+        with np.errstate(), interruptible():
+            try:
+                answer = self.log_density(points.copy(), *self.args, **self.kwargs, **extra)
+            except BaseException as error:
+                if count > 1:
+                    pairs = zip(points, rngs, strict=True)
+                    return [one for x, rng in pairs for one in self._one_call(x[None], [rng])]
+                return [failed("log_density", error, points[0])]
+            try:
+                values, sds = columns(answer, count, self.noisy)
+            except (ValueError, TypeError) as error:
+                message = f"log_density returned {error}, because vectorized=True"
+                return [EvaluationError(message, x) for x in points]
+        seconds = (time.perf_counter() - begun) / count
+        return [
+            self._with_prior(x, float(values[i]), None if sds is None else float(sds[i]), seconds)
+            for i, x in enumerate(points)
+        ]
+
+    def _with_prior(
+        self, x: Array, value: float, sd: float | None, seconds: float
+    ) -> Evaluation | EvaluationError:
+        """The evaluation with the log prior added, or why there is none."""
+        if sd is not None and not 0 < sd < np.inf:
+            return EvaluationError(f"log_density returned the standard deviation {sd}", x)
+        begun = time.perf_counter()
+        with np.errstate(), interruptible():
+            try:
+                prior = 0.0 if self.log_prior is None else number(log_prior_at(self.log_prior, x))
+            except BaseException as error:
+                return failed("log_prior", error, x)
+        try:
+            return _summed(x, value, sd, prior, seconds + time.perf_counter() - begun)
+        except EvaluationError as error:
+            return error
 
     def _certainly_allows(self, x: Array) -> bool:
         try:
@@ -359,3 +444,11 @@ def checked_problem(problem: Any) -> Problem:
         f"Problem({name}, plausible_lower_bounds=[…], plausible_upper_bounds=[…]), or "
         f"Problem({name}, prior=[…]) with univariate SciPy distributions"
     )
+
+
+def _summed(x: Array, value: float, sd: float | None, prior: float, seconds: float) -> Evaluation:
+    """The evaluation; an error if the sum of log density and log prior cannot be used."""
+    total = value + prior
+    if not total < np.inf:  # −inf is a value: the point is outside the support
+        raise EvaluationError(f"log_density returned {value} and the log prior {prior}", x)
+    return Evaluation(tuple(x.tolist()), total, sd, seconds)

@@ -21,7 +21,7 @@ import numpy as np
 from vbstack.arrays import Array
 from vbstack.assembly import stacked
 from vbstack.checks import checked_seconds, checked_whole
-from vbstack.launching.executors import check_can_be_sent, check_executor
+from vbstack.launching.back_ends import check_can_be_sent, check_executor
 from vbstack.launching.launcher import checked_store
 from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import LaunchSettings

@@ -68,6 +68,13 @@ Starts = Annotated[
     str | None,
     typer.Option(help="uniform, sobol, or a text file of points, a row per run; uniform if new"),
 ]
+Batch = Annotated[
+    bool | None,
+    typer.Option(
+        "--batch/--no-batch",
+        help="all points of an iteration at once; by default where workers are more than runs",
+    ),
+]
 TrustStore = Annotated[
     bool,
     typer.Option(
@@ -125,6 +132,10 @@ def fit(
     engine: Engine = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
+    evaluation_timeout: Annotated[
+        float | None, typer.Option(help="seconds after which an evaluation has failed")
+    ] = None,
+    batch: Batch = None,
     on_error: WhenFailing = None,
     option: Options = None,
     fresh: Annotated[
@@ -151,6 +162,8 @@ def fit(
         engine=checked_word("--engine", engine, EngineChoice),
         timeout=timeout,
         run_timeout=run_timeout,
+        evaluation_timeout=evaluation_timeout,
+        batch="auto" if batch is None else batch,
         on_error=None if on_error is None else checked_word("--on-error", on_error, OnError),
         options=parsed_options(option) or None,
         progress=not quiet,

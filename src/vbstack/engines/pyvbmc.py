@@ -9,14 +9,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
+from vbstack.engines.one_thread import one_thread
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Problem
 from vbstack.runs.evaluations import Evaluations
@@ -51,9 +51,11 @@ def run_pyvbmc(
         parts = (z, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
-    with threadpool_limits(1), _quiet():
+    with one_thread(), _quiet():
         first = box.link.forward(start[None])[0]
         vbmc = _vbmc(problem, box, _Answers(recorder, box), first, seed, options, **known)
+        if recorder.side_by_side and not known:
+            recorder.ahead(box.link.inverse(_first_points(problem, box, first, seed, options)))
         recorder.observe = lambda: _progress(vbmc)
         vp, results = vbmc.optimize()
     run = read_posterior(
@@ -102,6 +104,30 @@ def _vbmc(
         seed=seed,
         **known,
     )
+
+
+class _Enough(Exception):
+    """The points of the initial design are known."""
+
+
+def _first_points(
+    problem: Problem, box: PlausibleBox, start: Array, seed: int, options: Mapping[str, Any]
+) -> Array:
+    """The initial design (n, D) of a run, which does not depend on values: asked of a run without
+    any."""
+    points: list[Array] = []
+
+    def answers(z: Array) -> Any:
+        points.append(np.array(z, dtype=float).ravel())
+        if len(points) == count:
+            raise _Enough
+        return (0.0, 1.0) if problem.noisy else 0.0
+
+    vbmc = _vbmc(problem, box, answers, start, seed, options)
+    count = int(vbmc.options.get("fun_eval_start"))
+    with suppress(_Enough):
+        vbmc.optimize()
+    return np.array(points)
 
 
 def _with_logarithms(map_: Transform, link: Link) -> Transform:

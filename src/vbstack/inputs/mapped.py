@@ -14,13 +14,15 @@ from vbstack.calling import failure, shown
 
 @dataclass(frozen=True, eq=False)
 class Mapped:
-    """x → function(map(x)); further arguments are passed on."""
+    """x → function(map(x)); further arguments are passed on. Of points (n, D) each is mapped."""
 
     function: Callable[..., Any]
     map: Callable[[Array], Any]
 
     def __call__(self, x: Array, *args: Any, **kwargs: Any) -> Any:
-        return self.function(self.map(x), *args, **kwargs)
+        one = np.ndim(x) < 2
+        seen = self.map(x) if one else np.array([self.map(row) for row in x])
+        return self.function(seen, *args, **kwargs)
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,6 +54,8 @@ def commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, s
         words += ["--on-error", plan.on_error]
     if plan.starts is not None:
         words += ["--starts", "STARTS.txt" if isinstance(plan.starts, tuple) else plan.starts]
+    if plan.batch:
+        words += ["--batch"]
     for name, value in plan.as_json()["options"].items():
         words += ["--option", f"{name}={json.dumps(value)}"]
     return _about(plan), "\n".join([shlex.join(words), *finish])
