@@ -140,28 +140,32 @@ def _elbo(log_w: Array, inside: NDArray[np.bool_], control: Control | None) -> t
     """E_q[log p − log q] and its standard error; of q cut off at the support where some draws are
     outside."""
     seen = log_w[inside]
-    share = float(inside.mean())
-    cut = float(np.log(share)), float(np.sqrt((1 - share) / share / log_w.size))
     if control is not None and inside.all():
         rest, ratios = seen - control.here, control.many.log_ratios
         if np.var(rest) < np.var(seen):
             error = _error(rest, float(control.many.variances.mean()))
             return float(ratios.mean() + rest.mean()), float(np.hypot(error, _error(ratios)))
+    share = float(inside.mean())
+    cut = float(np.log(share)), float(np.sqrt((1 - share) / share / log_w.size))
     return float(seen.mean()) + cut[0], float(np.hypot(_error(seen), cut[1]))
 
 
 def _log_evidence(log_w: Array, control: Control | None) -> tuple[float, float]:
-    """log E_q[p/q] and its standard error."""
+    """log E_q[p/q] and its standard error.
+
+    The estimate with the smaller error is taken, and that error is at least what is expected of it:
+    of two errors the smaller one would otherwise be too small.
+    """
     plain = pareto_smoothed(log_w).log_ratios
     log_z = _log_mean(plain)
-    error = _error(np.exp(plain - log_z))
     if control is None:
-        return log_z, error
+        return log_z, _error(np.exp(plain - log_z))
     known = _log_mean(control.many.log_ratios)
     ratios = np.exp(control.many.log_ratios - known)
     rest = np.exp(log_w - known) - np.exp(control.here - known)
     total = 1 + float(rest.mean())
     expected = float((ratios**2 * control.many.variances).mean())
+    error = _error(np.exp(plain - log_z), expected + float(np.var(ratios)))
     controlled = np.hypot(_error(rest, expected) / total, _error(ratios))
     if total <= 0 or controlled > error:
         return log_z, error
