@@ -1,4 +1,4 @@
-"""`Caution`: the charge for the errors of own log-joints, its bound, and what it does to weights."""
+"""`Caution`: the charge for errors of own log-joints, its bound, and what it does to weights."""
 
 from typing import Any
 
