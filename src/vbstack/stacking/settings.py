@@ -52,7 +52,10 @@ class StackSettings:
 
     @property
     def standard_errors(self) -> float:
-        """The caution in numbers, for weights by own log-joints; none for the paper's solver."""
-        if self.caution == "auto":
-            return 0.0 if self.solver == "adam" else STANDARD_ERRORS
-        return self.caution
+        """The caution in numbers, for weights by own log-joints.
+
+        There is none for naive weights, which are not chosen, and for the paper's solver.
+        """
+        if self.solver == "adam" or self.weights == "naive":
+            return 0.0
+        return STANDARD_ERRORS if self.caution == "auto" else self.caution

@@ -181,6 +181,7 @@ def test_pooled_stacks_ignore_caution():
 def test_naive_stacks_have_naive_weights_with_caution_too():
     posterior = stack(random_runs(6), weights="naive", evaluations="own")
     np.testing.assert_allclose(posterior.weights, posterior.mixture.naive_weights)
+    assert posterior.solution.charge == 0
 
 
 def test_the_papers_algorithm_is_never_cautious():
