@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.ablations.own_values import medians
+from benchmarks.ablations.own_values import WAYS, lead_over_peer, medians
 from benchmarks.coverage.ablation import MEASURES, WHOLE, change_text, compared
 from benchmarks.coverage.command import ROWS
 from benchmarks.coverage.coverage_table import Summary, of_present_engine, summaries
@@ -315,13 +315,13 @@ OWN_VALUES = {  # numbers of runs of some problems
 def own_values() -> list[str]:
     """True ELBOs of weights by the runs' own log-joints."""
     found = {(r["problem"], r["runs"]): r for r in medians(_results("own_values")["rows"])}
-    lines = [["runs stacked", "cautious", "plain", "naive", "pyvbmc 1.5.0's weights"]]
+    last = "cautious less pyvbmc 1.5.0's weights (subsets)"
+    lines = [["runs stacked (subsets)", "cautious", "plain", "naive", last]]
     for problem, sizes in OWN_VALUES.items():
         for size in (size for size in sizes if (problem, size) in found):
             row = found[problem, size]
-            values = (row[way] for way in ("cautious", "plain", "naive", "pyvbmc"))
-            cells = ["–" if value is None else f"{value:.3f}" for value in values]
-            lines.append([f"{_name(problem)}, {size} runs", *cells])
+            cells = [*(f"{row[way]:.3f}" for way in WAYS), lead_over_peer(row)]
+            lines.append([f"{_name(problem)}, {size} runs ({row['subsets']})", *cells])
     return _table(lines)
 
 

@@ -143,7 +143,7 @@ def medians(rows: Sequence[Row]) -> list[Row]:
         middle["peer_lead"] = (
             float(np.median([r["cautious"] - r["pyvbmc"] for r in peers])) if peers else None
         )
-        middle["pyvbmc"] = float(np.median([r["pyvbmc"] for r in peers])) if peers else None
+        middle["peers"] = len(peers)
         certified = sum(r["status"] == "certified" for r in mine)
         found.append(
             {"problem": problem, "runs": size, "subsets": len(mine), "certified": certified}
@@ -155,19 +155,20 @@ def medians(rows: Sequence[Row]) -> list[Row]:
 def table(found: Sequence[Row]) -> str:
     """The medians as Markdown."""
     lines = [
-        "| problem | runs | subsets (certified) | cautious | plain | naive | pyvbmc 1.5 "
-        "| cautious − naive | cautious − pyvbmc |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| problem | runs | subsets (certified) | cautious | plain | naive "
+        "| cautious − naive | cautious − pyvbmc's weights (subsets) |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for r in found:
-        cells = [_signed(r[way]) for way in (*WAYS, "pyvbmc", "lead", "peer_lead")]
+        cells = [*(f"{r[way]:+.4f}" for way in (*WAYS, "lead")), lead_over_peer(r)]
         head = f"| {r['problem']} | {r['runs']} | {r['subsets']} ({r['certified']}) | "
         lines.append(head + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _signed(value: float | None) -> str:
-    return "–" if value is None else f"{value:+.4f}"
+def lead_over_peer(row: Row) -> str:
+    """By how much cautious weights are above pyvbmc's, and in how many subsets that was measured."""
+    return f"{row['peer_lead']:+.4f} ({row['peers']})" if row["peers"] else "–"
 
 
 def verdict(found: Sequence[Row]) -> str:
