@@ -167,7 +167,7 @@ def table(found: Sequence[Row]) -> str:
 
 
 def lead_over_peer(row: Row) -> str:
-    """By how much cautious weights are above pyvbmc's, and in how many subsets that was measured."""
+    """How far cautious weights are above pyvbmc's, and the subsets where that was measured."""
     return f"{row['peer_lead']:+.4f} ({row['peers']})" if row["peers"] else "–"
 
 
