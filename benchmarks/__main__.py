@@ -59,6 +59,8 @@ COMMANDS = (
             "pooled evaluations against the runs' own values, on noisy runs", "10 min"),
     Command("noisy-bias", "ablations.noisy_bias",
             "noisy runs that differ in where they evaluate: what they overrate", "6 min"),
+    Command("own-values", "ablations.own_values",
+            "cautious weights by the runs' own log-joints: true ELBOs", "25 min, estimated"),
     Command("enough-runs", "ablations.enough_runs",
             "whether diagnostics know when the runs are enough", "5 min"),
     Command("ablation", "coverage.ablation",

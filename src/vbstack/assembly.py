@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from vbstack.runs.files import FileError
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore
 from vbstack.stacking.adam import optimise_adam
+from vbstack.stacking.caution import Caution
 from vbstack.stacking.evidence import evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
@@ -35,6 +37,7 @@ def stack(
     solver: SolverName = "certified",
     screen: Screen | None = None,
     seed: int = 0,
+    caution: float | Literal["auto"] = "auto",
 ) -> StackedPosterior:
     """The best stacked posterior of these runs; no evaluation of the model is needed.
 
@@ -62,10 +65,15 @@ def stack(
         Which runs to keep; by default converged ones with max_k J_kk < 5.
     seed : int
         Of every draw; the same runs and seed give the same posterior.
+    caution : float or "auto"
+        For weights by the runs' own log-joints: standard errors of these, in every run at once,
+        that the weights are to withstand. They have the highest ELBO after such errors, and the
+        certificate is about that ELBO; the one that is reported is without them. "auto" is 2, and 0
+        for Algorithm 1. With 0 it is the paper's objective. Pooled log-joints take no caution.
     """
     rules = Screen() if screen is None else screen
     settings = StackSettings(
-        weights, evaluations, tolerance, max_draws, final_draws, solver, rules, seed
+        weights, evaluations, tolerance, max_draws, final_draws, solver, rules, seed, caution
     )
     return stacked(runs, settings)
 
@@ -100,6 +108,7 @@ def stacked(
             max_draws=settings.max_draws,
             final_draws=settings.final_draws,
             rng=rng,
+            caution=Caution.of(used, settings.standard_errors) if pool is None else None,
         )
     return StackedPosterior(
         runs=used,

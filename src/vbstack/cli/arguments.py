@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -112,6 +112,15 @@ def prior_weights(text: str, names: list[str]) -> list[float]:
     if len(weights) != len(names):
         raise ValueError(f"--prior {text!r} should be {len(names)} numbers with commas between")
     return weights
+
+
+def number_or_auto(setting: str, text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{setting} {text!r} should be a number or auto") from None
 
 
 def whole_number(option: str, text: str) -> int:

@@ -28,6 +28,7 @@ from vbstack.cli.arguments import (
     given_starts,
     load_problem,
     model_names,
+    number_or_auto,
     parsed_options,
     prior_weights,
     verify_number,
@@ -225,6 +226,10 @@ def stack(
     max_draws: Annotated[int, typer.Option(help="per component")] = 512,
     final_draws: Annotated[int, typer.Option(help="per component with weight")] = 128,
     solver: Annotated[str, typer.Option(help="certified or adam")] = "certified",
+    caution: Annotated[
+        str,
+        typer.Option(help="standard errors of own log-joints to withstand, or auto"),
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     max_variance: Annotated[
         float,
@@ -245,6 +250,7 @@ def stack(
         solver=checked_word("--solver", solver, SolverName),
         screen=Screen(not all_runs, max_variance, min_runs),
         seed=seed,
+        caution=number_or_auto("--caution", caution),
     )
     _finish(posterior, directory, as_json)
 

@@ -116,10 +116,13 @@ def _places(header: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[Dropped, 
 
 
 def _settings(header: Mapping[str, Any]) -> StackSettings:
-    """The settings; of those, version 0.1.0 wrote the kind of weights only."""
+    """The settings; of those, version 0.1.0 wrote the kind of weights only.
+
+    Where there is no `caution`, the weights were chosen without.
+    """
     if "settings" not in header:
-        return StackSettings(weights=header["target"])
-    given = dict(checked_object("settings", header["settings"]))
+        return StackSettings(weights=header["target"], caution=0.0)
+    given = {"caution": 0.0, **checked_object("settings", header["settings"])}
     rules = checked_object("screen", given.pop("screen"))
     checked_truth("require_converged", rules["require_converged"])
     checked_number("max_variance", rules["max_variance"], finite=False)
@@ -131,6 +134,7 @@ def _solution(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
     given = checked_object("solution", header["solution"])
     for name in ("lower", "upper", "gap", "standard_error", "naive"):
         checked_number(f"solution: {name}", given[name], finite=name not in ("upper", "gap"))
+    checked_number("solution: charge", given.get("charge", 0.0), least=0.0)
     for name in ("draws", "iterations"):
         checked_integer(f"solution: {name}", given[name])
     checked_text("status", given["status"])

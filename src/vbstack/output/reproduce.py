@@ -92,6 +92,7 @@ def _options(settings: StackSettings) -> str:
         *("--weights", settings.weights, "--evaluations", settings.evaluations),
         *("--tolerance", repr(settings.tolerance), "--max-draws", repr(settings.max_draws)),
         *("--final-draws", repr(settings.final_draws), "--solver", settings.solver),
+        *("--caution", str(settings.caution)),
         *("--seed", repr(settings.seed), "--max-variance", repr(screen.max_variance)),
         *("--min-runs", repr(screen.min_runs)),
     ]

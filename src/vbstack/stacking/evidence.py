@@ -84,7 +84,8 @@ class Evidence:
         Neither covers the selection bias of a noisy stack.
     gap : float
         No weights of the same kind (all, per run, naive) have an ELBO higher by more; the ELBO is
-        `pooled_elbo` when evaluations were pooled, otherwise `raw`.
+        `pooled_elbo` when evaluations were pooled, otherwise `raw`, on both sides less what caution
+        charges (`WeightSolution.charge`).
     noisy : bool
         Whether any stacked run had a noisy log density.
     not_pooled : str
