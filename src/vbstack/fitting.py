@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -70,6 +70,7 @@ def fit(
     final_draws: int = 128,
     solver: SolverName = "certified",
     screen: Screen | None = None,
+    caution: float | Literal["auto"] = "auto",
     progress: bool = True,
     announce: Announce | None = None,
     fresh: bool = False,
@@ -104,14 +105,23 @@ def fit(
         How many further evaluations, at draws of the stack, check it (see `vbstack.verify`).
         "auto" and True are 7 % of those of the runs, 20 to 100; "auto" does none where the log
         density is noisy. False leaves the stack unchecked.
-    weights, evaluations, tolerance, max_draws, final_draws, solver, screen
+    weights, evaluations, tolerance, max_draws, final_draws, solver, screen, caution
         As for `stack`.
 
     All settings are checked before the first evaluation. Runs are called by their numbers in the
     plan (`kept`, `dropped`); those that failed are among the dropped, with the reason.
     """
     rules = Screen() if screen is None else screen
-    stacking = StackSettings(weights, evaluations, tolerance, max_draws, final_draws, solver, rules)
+    stacking = StackSettings(
+        weights,
+        evaluations,
+        tolerance,
+        max_draws,
+        final_draws,
+        solver,
+        rules,
+        caution=caution,
+    )
     if not isinstance(n_runs, str):
         n_runs = checked_whole("n_runs", n_runs, 1)
     elif n_runs != "auto":
