@@ -65,6 +65,8 @@ COMMANDS = (
             "whether ten runs find all the mass of posteriors with several modes", "hours"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
+    Command("refinement", "ablations.refinement",
+            "stacks with and without components fitted to the pooled surrogate", "20 min"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),
     Command("gaussian-integrals", "ablations.gaussian_integrals",

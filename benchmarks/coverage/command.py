@@ -171,7 +171,9 @@ def main(argv: list[str]) -> None:
         flags = arguments.auto, arguments.same_starts
         for name in chosen:
             for engine in arguments.engine:
-                add_rows(name, Way(engine, arguments.runs, options, *flags, arguments.keep), arguments)
+                add_rows(
+                    name, Way(engine, arguments.runs, options, *flags, arguments.keep), arguments
+                )
     found = summaries(arguments.results / ROWS)
     text = "\n".join([table(found), *rule_table(of_present_engine(found))])
     (arguments.results / "coverage.md").write_text(text, encoding="utf-8")

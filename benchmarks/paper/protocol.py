@@ -125,7 +125,7 @@ def rows_of(task: Task, count: int) -> list[dict[str, Any]]:
             continue
         if method == "pooled" and not _can_pool(case, chosen):
             continue
-        posterior = stack(chosen, seed=index, **options)  # type: ignore[arg-type]
+        posterior = stack(chosen, seed=index, refine=False, **options)  # type: ignore[arg-type]
         e = posterior.evidence
         scores = _scores(
             of_stack(posterior, e.raw if e.pooled is None else e.log_evidence), truth_of(case)

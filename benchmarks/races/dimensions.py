@@ -36,7 +36,7 @@ def compare(problem: str) -> dict[str, Any]:
     seconds = []
     for _ in range(3):
         begun = time.perf_counter()
-        posterior = stack(runs)
+        posterior = stack(runs, refine=False)
         seconds.append(time.perf_counter() - begun)
     mixture = Mixture.from_runs(runs)
     rng = np.random.default_rng(77)

@@ -141,7 +141,7 @@ class StackSoFar:
         if begun < self._not_before:
             return ""
         try:
-            posterior = stack(list(runs.values()), tolerance=0.1, final_draws=32)
+            posterior = stack(list(runs.values()), tolerance=0.1, final_draws=32, refine=False)
         except TooFewRuns:
             return "no run can be stacked yet"
         ended = time.monotonic()

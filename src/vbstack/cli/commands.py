@@ -24,6 +24,7 @@ from vbstack.analysis.model_comparison import compare as compare_models
 from vbstack.assembly import stack as stack_runs
 from vbstack.checks import checked_word
 from vbstack.cli.arguments import (
+    given_refine,
     given_starts,
     load_problem,
     model_names,
@@ -206,6 +207,7 @@ def stack(
     final_draws: Annotated[int, typer.Option(help="per component with weight")] = 128,
     solver: Annotated[str, typer.Option(help="certified or adam")] = "certified",
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
+    refine: Annotated[str, typer.Option(help="by the pooled surrogate: auto, on, off")] = "auto",
     max_variance: Annotated[
         float,
         typer.Option(help="of an expected log-joint; runs above it are dropped"),
@@ -225,6 +227,7 @@ def stack(
         solver=checked_word("--solver", solver, SolverName),
         screen=Screen(not all_runs, max_variance, min_runs),
         seed=seed,
+        refine=given_refine(refine),
     )
     _finish(posterior, directory, as_json)
 

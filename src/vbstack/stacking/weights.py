@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from vbstack.arrays import Array
+from vbstack.arrays import Array, Index
 from vbstack.checks import checked_word
 from vbstack.modes import SolverName, WeightsKind
 from vbstack.stacking.elbo import FreshElbos, fresh_elbos, perplexity
@@ -45,13 +45,15 @@ class FreeWeights:
     """Which weights are free: w = basis · v, v on a simplex, from a starting point.
 
     "all": one v per component; "runs": one per run, which keeps the run's own proportions;
-    "naive": a single v, so nothing is left to choose.
+    "naive": a single v, so nothing is left to choose. `shares` (K,), with mean one, say which
+    components have more draws than others.
     """
 
     kind: WeightsKind
     basis: sparse.csr_array
     start: Array
     naive: Array
+    shares: Array
 
     @classmethod
     def of(cls, kind: WeightsKind, mixture: Mixture, elbos: Sequence[float]) -> FreeWeights:
@@ -71,10 +73,34 @@ class FreeWeights:
         shape = (mixture.size, int(group.max()) + 1)
         basis = sparse.csr_array((value, (rows, group)), shape=shape)
         naive = np.bincount(group, mixture.naive_weights).astype(float)
-        return cls(kind, basis, np.bincount(group, start).astype(float), naive)
+        first = np.bincount(group, start).astype(float)
+        return cls(kind, basis, first, naive, np.ones(mixture.size))
+
+    @classmethod
+    def beside(cls, mixture: Mixture, weights: Array) -> FreeWeights:
+        """One per refined component, and one for the stack of the runs' components alone, which had
+        the weights (K,); half of the weight starts with each.
+
+        The runs' components stay tied: where refined ones have the mass every one of them is nearly
+        redundant, and free weights learn the draws. For 670 components in six dimensions 270,000
+        draws left a gap of 0.1 nats.
+        """
+        added = mixture.size - weights.size
+        group = np.r_[np.zeros(weights.size, dtype=np.int64), np.arange(1, added + 1)]
+        value = np.r_[weights, np.ones(added)]
+        basis = sparse.csr_array((value, (np.arange(mixture.size), group)))
+        start = np.r_[0.5, 0.5 * mixture.own_weights[weights.size :]]
+        naive = np.r_[1.0, np.zeros(added)]
+        shares = 0.5 * np.r_[weights, np.full(added, 1 / added)] * mixture.size
+        return cls("all", basis, start, naive, shares)
+
+    @property
+    def tied(self) -> bool:
+        """Whether there are fewer free weights than components."""
+        return bool(self.basis.shape[1] < self.basis.shape[0])
 
     def problem(self, sample: Sample, reward: Array) -> SampleProblem:
-        return SampleProblem.from_sample(sample, reward, None if self.kind == "all" else self.basis)
+        return SampleProblem.from_sample(sample, reward, self.basis if self.tied else None)
 
     def weights(self, v: Array) -> Array:
         """Component weights (K,) of v."""
@@ -154,16 +180,15 @@ def optimise(
     """
     reward = mixture.rewards(log_joint)
     few = max(2, min(first_draws(mixture.size), max_draws) // 3)
-    pilot = Sample.draw(mixture, np.full(mixture.size, few), rng)
+    pilot = Sample.draw(mixture, _counts(few * free.shares), rng)
     rough = maximise(free.problem(pilot, reward), free.start, tolerance, 19)
     v0 = without_negligible(rough.weights, 1e-2)
     iterations = rough.gradients
     # A quarter of the draws where the pilot puts its weight, the rest evenly: heavy components need
     # more draws, and any component may yet earn weight.
-    share = 0.25 * mixture.size * (free.basis @ v0) + 0.75
+    share = 0.25 * mixture.size * (free.basis @ v0) + 0.75 * free.shares
     first = min(first_draws(mixture.size, perplexity(free.weights(v0))), max_draws)
-    counts = np.maximum(2, np.round(first * share)).astype(np.int64)
-    sample = Sample.draw(mixture, counts, rng)
+    sample = Sample.draw(mixture, _counts(first * share), rng)
     v = rough.weights
     while True:
         problem = free.problem(sample, reward)
@@ -190,6 +215,11 @@ def optimise(
         solver="certified",
         naive=problem.value(free.naive),
     )
+
+
+def _counts(wanted: Array) -> Index:
+    """Numbers of draws: two at least."""
+    return np.maximum(2, np.round(wanted)).astype(np.int64)
 
 
 def bracket(
