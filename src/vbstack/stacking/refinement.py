@@ -40,7 +40,8 @@ from vbstack.stacking.weights import WeightSolution
 
 CAUTION = 2.0  # standard deviations, β
 FIRST, LAST = 20, 48  # components at the start and at the end
-PAYS = 0.003  # nats that a doubling of the components has to bring, and the whole refinement
+GROWS = 0.001  # nats that more components have to bring for still more of them to be tried
+PAYS = 0.003  # nats that all of them have to bring: the standard errors of both ELBOs
 _MISFIT_DRAWS = 32  # of each component
 _ROUNDS = 6  # short fits of a stage
 _HEAVIEST = 300  # components of the stack that are merged; the rest has a few percent of the mass
@@ -104,7 +105,7 @@ def refined(
         gain = value - best_value
         if gain > 0:
             best, best_value = found, value
-        if gain < PAYS or found.size >= LAST:
+        if gain < GROWS or found.size >= LAST:
             break
         worst = np.argsort(_misfit(pooled, found, rng))[::-1][: LAST - found.size]
         found = found.split(worst, _bent(pooled, found, worst))

@@ -46,7 +46,8 @@ class FreeWeights:
 
     "all": one v per component; "runs": one per run, which keeps the run's own proportions;
     "naive": a single v, so nothing is left to choose. `shares` (K,), with mean one, say which
-    components have more draws than others.
+    components have more draws than others. `near` says that the start is near the best weights, so
+    that it can share in the reference v₀: a pilot sample alone learns its draws.
     """
 
     kind: WeightsKind
@@ -54,6 +55,7 @@ class FreeWeights:
     start: Array
     naive: Array
     shares: Array
+    near: bool = False
 
     @classmethod
     def of(cls, kind: WeightsKind, mixture: Mixture, elbos: Sequence[float]) -> FreeWeights:
@@ -79,7 +81,7 @@ class FreeWeights:
     @classmethod
     def beside(cls, mixture: Mixture, weights: Array) -> FreeWeights:
         """One per refined component, and one for the stack of the runs' components alone, which had
-        the weights (K,); half of the weight starts with each.
+        the weights (K,); it starts with a fifth of the weight.
 
         The runs' components stay tied: where refined ones have the mass every one of them is nearly
         redundant, and free weights learn the draws. For 670 components in six dimensions 270,000
@@ -89,10 +91,10 @@ class FreeWeights:
         group = np.r_[np.zeros(weights.size, dtype=np.int64), np.arange(1, added + 1)]
         value = np.r_[weights, np.ones(added)]
         basis = sparse.csr_array((value, (np.arange(mixture.size), group)))
-        start = np.r_[0.5, 0.5 * mixture.own_weights[weights.size :]]
+        start = np.r_[0.2, 0.8 * mixture.own_weights[weights.size :]]
         naive = np.r_[1.0, np.zeros(added)]
         shares = 0.5 * np.r_[weights, np.full(added, 1 / added)] * mixture.size
-        return cls("all", basis, start, naive, shares)
+        return cls("all", basis, start, naive, shares, near=True)
 
     @property
     def tied(self) -> bool:
@@ -183,6 +185,8 @@ def optimise(
     pilot = Sample.draw(mixture, _counts(few * free.shares), rng)
     rough = maximise(free.problem(pilot, reward), free.start, tolerance, 19)
     v0 = without_negligible(rough.weights, 1e-2)
+    if free.near:
+        v0 = 0.5 * (rough.weights + free.start)
     iterations = rough.gradients
     # A quarter of the draws where the pilot puts its weight, the rest evenly: heavy components need
     # more draws, and any component may yet earn weight.
