@@ -73,6 +73,8 @@ COMMANDS = (
             "whether a verification notices a stack that is wrong", "5 min"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
+    Command("refinement", "ablations.refinement",
+            "stacks with and without components fitted to the pooled surrogate", "20 min"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),
     Command("bounds", "ablations.bounds",

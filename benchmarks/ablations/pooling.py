@@ -156,7 +156,7 @@ def shrunk(posterior: StackedPosterior) -> float:
 
 
 def _pooled(task: Task, runs: list[Run], truth: Array) -> list[Row]:
-    posterior = stack(runs, evaluations="pooled")
+    posterior = stack(runs, evaluations="pooled", refine=False)
     shared, e = _of_stack(task, posterior, truth), posterior.evidence
     shared = {**shared, "divergence": e.divergence, "selection": e.selection}
     plain = posterior.solution.lower

@@ -149,5 +149,6 @@ def approximation_of(fit: Fit, link: Link, centre: Array, width: Array) -> Appro
         centres=centre + width * p.means,
         factors=np.exp(p.log_sds)[:, :, None] * np.eye(centre.size) * width[:, None],
         own_weights=p.weights,
+        n_runs=1,
     )
     return of_mixture(mixture, p.weights, fit.elbo)

@@ -231,7 +231,7 @@ def examples(case: Case) -> dict[str, Any]:
     return {
         "one run": one.sample(one.own_weights, POINTS, rng),
         f"naive, {size} runs": stack(chosen, weights="naive").sample(POINTS, seed=0),
-        f"all weights, {size} runs": stack(chosen).sample(POINTS, seed=0),
+        f"all weights, {size} runs": stack(chosen, refine=False).sample(POINTS, seed=0),
     }
 
 

@@ -126,7 +126,7 @@ def rows_of(task: Task, count: int) -> list[dict[str, Any]]:
             continue
         if method == "pooled" and not _can_pool(case, chosen):
             continue
-        posterior = stack(chosen, seed=index, **options)
+        posterior = stack(chosen, seed=index, refine=False, **options)
         e = posterior.evidence
         scores = _scores(
             of_stack(posterior, e.raw if e.pooled is None else e.log_evidence), truth_of(case)
@@ -196,7 +196,7 @@ def _evidence(case: Case, posterior: StackedPosterior, seed: int) -> dict[str, f
     if e.pooled_elbo is not None:
         values["pooled_elbo"] = e.pooled_elbo
     if case.problem not in SLOW:
-        draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])  # type: ignore[arg-type]
+        draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])
         true = float(target_of(case).log_densities(draws).mean())
         values |= {"true_log_joint": true, "true_elbo": true + e.entropy}
     return rounded(values)

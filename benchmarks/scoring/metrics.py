@@ -77,7 +77,7 @@ def gskl(mean_p: Array, covariance_p: Array, mean_q: Array, covariance_q: Array)
 
 def of_stack(posterior: StackedPosterior, log_evidence: float) -> Approximation:
     """A stacked posterior with one of its estimates of the log evidence."""
-    return of_mixture(Mixture.from_runs(posterior.runs), posterior.weights, log_evidence)
+    return of_mixture(posterior.mixture, posterior.weights, log_evidence)
 
 
 def of_mixture(mixture: Mixture, weights: Array, log_evidence: float) -> Approximation:

@@ -8,7 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
+from vbstack.arrays import Array
+from vbstack.modes import EvaluationsUsed, Refine, SolverName, WeightsKind
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.files import FileError
@@ -19,11 +20,12 @@ from vbstack.stacking.caution import Caution
 from vbstack.stacking.evidence import evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
+from vbstack.stacking.refinement import PAYS, Refined, refined, why_not_refine
 from vbstack.stacking.screening import Screen
 from vbstack.stacking.screening import screen as apply_screen
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.support import Support
-from vbstack.stacking.weights import FreeWeights, optimise
+from vbstack.stacking.weights import FreeWeights, WeightSolution, optimise
 
 
 def stack(
@@ -38,6 +40,7 @@ def stack(
     screen: Screen | None = None,
     seed: int = 0,
     caution: float | Literal["auto"] = "auto",
+    refine: Refine = "auto",
 ) -> StackedPosterior:
     """The best stacked posterior of these runs; no evaluation of the model is needed.
 
@@ -70,10 +73,23 @@ def stack(
         that the weights are to withstand. They have the highest ELBO after such errors, and the
         certificate is about that ELBO; the one that is reported is without them. "auto" is 2, and 0
         for Algorithm 1. With 0 it is the paper's objective. Pooled log-joints take no caution.
+    refine : "auto", True or False
+        Whether Gaussians fitted to the pooled surrogate are added to the runs' components, where
+        that raises the ELBO. "auto" does so for log densities without noise and −inf, if
+        evaluations are pooled and all weights are free.
     """
     rules = Screen() if screen is None else screen
     settings = StackSettings(
-        weights, evaluations, tolerance, max_draws, final_draws, solver, rules, seed, caution
+        weights,
+        evaluations,
+        tolerance,
+        max_draws,
+        final_draws,
+        solver,
+        rules,
+        seed,
+        caution,
+        refine,
     )
     return stacked(runs, settings)
 
@@ -95,22 +111,9 @@ def stacked(
         log_joint = log_joint - support.lowering(mixture)
     free = FreeWeights.of(settings.weights, mixture, [run.elbo for run in used])
     rng = np.random.default_rng(settings.seed)
-    if settings.solver == "adam":
-        solution = optimise_adam(
-            mixture, log_joint, free, final_draws=settings.final_draws, rng=rng
-        )
-    else:
-        solution = optimise(
-            mixture,
-            log_joint,
-            free,
-            tolerance=settings.tolerance,
-            max_draws=settings.max_draws,
-            final_draws=settings.final_draws,
-            rng=rng,
-            caution=Caution.of(used, settings.standard_errors) if pool is None else None,
-        )
-    return StackedPosterior(
+    caution = Caution.of(used, settings.standard_errors) if pool is None else None
+    solution = _solved(mixture, log_joint, free, settings, rng, caution)
+    posterior = StackedPosterior(
         runs=used,
         kept=kept,
         dropped=dropped,
@@ -121,6 +124,55 @@ def stacked(
         sources=tuple(run.digest for run in runs),
         mixture=mixture,
         further=further,
+    )
+    if why_not_refine(settings, used, pool, support) or pool is None:
+        return posterior
+    return _refined(posterior, pool)
+
+
+def _solved(
+    mixture: Mixture,
+    log_joint: Array,
+    free: FreeWeights,
+    settings: StackSettings,
+    rng: np.random.Generator,
+    caution: Caution | None = None,
+) -> WeightSolution:
+    """The weights by the solver that was asked for."""
+    if settings.solver == "adam":
+        return optimise_adam(mixture, log_joint, free, final_draws=settings.final_draws, rng=rng)
+    return optimise(
+        mixture,
+        log_joint,
+        free,
+        tolerance=settings.tolerance,
+        max_draws=settings.max_draws,
+        final_draws=settings.final_draws,
+        rng=rng,
+        caution=caution,
+    )
+
+
+def _refined(plain: StackedPosterior, pool: Pooled) -> StackedPosterior:
+    """The stack with components fitted to the surrogate beside those of the runs, all weighed
+    anew; the stack as it was where that does not raise its ELBO."""
+    rng = np.random.default_rng([plain.settings.seed, 1])
+    parts, cautious = refined(pool, plain.mixture, plain.weights, rng)
+    mixture = Mixture.from_runs(plain.runs, parts)
+    log_joint = np.concatenate([plain.link_log_joint, cautious])
+    free = FreeWeights.beside(mixture, plain.weights)
+    solution = _solved(mixture, log_joint, free, plain.settings, rng)
+    if solution.lower < plain.solution.lower + PAYS:
+        return plain
+    solution = replace(solution, naive=plain.solution.naive)
+    whole = pool.with_more(mixture)
+    return replace(
+        plain,
+        solution=solution,
+        evidence=evidence(plain.runs, mixture, log_joint, solution, whole, "", rng),
+        link_log_joint=log_joint,
+        mixture=mixture,
+        refined=Refined(parts, plain.solution, plain.evidence),
     )
 
 

@@ -131,6 +131,7 @@ class SVBMC:
             final_draws=max(8, n_samples_final),
             screen=_EVERYTHING,
             seed=int(self.rng.integers(2**32)),
+            refine=False,  # `w` has the weights of the posteriors' components
         )
 
     @property

@@ -26,6 +26,7 @@ from vbstack.modes import (
     EngineChoice,
     EvaluationsUsed,
     OnError,
+    Refine,
     SolverName,
     StartsKind,
     WeightsKind,
@@ -71,6 +72,7 @@ def fit(
     solver: SolverName = "certified",
     screen: Screen | None = None,
     caution: float | Literal["auto"] = "auto",
+    refine: Refine = "auto",
     progress: bool = True,
     announce: Announce | None = None,
     fresh: bool = False,
@@ -105,7 +107,7 @@ def fit(
         How many further evaluations, at draws of the stack, check it (see `vbstack.verify`).
         "auto" and True are 7 % of those of the runs, 20 to 100; "auto" does none where the log
         density is noisy. False leaves the stack unchecked.
-    weights, evaluations, tolerance, max_draws, final_draws, solver, screen, caution
+    weights, evaluations, tolerance, max_draws, final_draws, solver, screen, caution, refine
         As for `stack`.
 
     All settings are checked before the first evaluation. Runs are called by their numbers in the
@@ -121,6 +123,7 @@ def fit(
         solver,
         rules,
         caution=caution,
+        refine=refine,
     )
     if not isinstance(n_runs, str):
         n_runs = checked_whole("n_runs", n_runs, 1)
@@ -289,7 +292,7 @@ class StackSoFar:
         if begun < self._not_before:
             return ""
         try:
-            posterior = stack(list(runs.values()), tolerance=0.1, final_draws=32)
+            posterior = stack(list(runs.values()), tolerance=0.1, final_draws=32, refine=False)
         except TooFewRuns:
             return "no run can be stacked yet"
         ended = time.monotonic()

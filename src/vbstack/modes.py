@@ -13,6 +13,7 @@ OnError = Literal["fail_run", "retry", "floor"]
 WeightsKind = Literal["all", "runs", "naive"]
 EvaluationsUsed = Literal["auto", "own", "pooled"]
 SolverName = Literal["certified", "adam"]
+Refine = Literal["auto"] | bool
 Estimate = Literal[
     "verified", "raw", "capped_components", "capped_runs", "pooled_elbo", "pooled", "naive"
 ]  # of the log evidence

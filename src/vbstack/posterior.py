@@ -7,7 +7,7 @@ methods that lead there find it when they are called (`_output`, the only such p
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -27,6 +27,7 @@ from vbstack.stacking.importance import pareto_smoothed
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.moments import mixture_moments
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
+from vbstack.stacking.refinement import Refined
 from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.support import Support
@@ -38,11 +39,13 @@ Seed = int | np.random.Generator | None
 _SUPPORT_DRAWS = 20_000
 _CORRECTED_OF = 8  # draws for each corrected one: importance weights are seldom larger
 _ROWS = 4096  # points at which the surrogate is evaluated together: 32 MB for a thousand pivots
+NO_RUN = -1  # of a component that refinement added
 
 
 @dataclass(frozen=True)
 class Components:
-    """Every component of the stack: its run, its place there, its weight, and its centre θ."""
+    """Every component of the stack: its run (−1: of no run, added by refinement), its place there,
+    its weight, and its centre θ."""
 
     run: Index
     index: Index
@@ -55,7 +58,7 @@ class GaussianMixture:
     """Σ_k w_k N(μ_k, Σ_k) in the original space: weights (K,), means (K, D), covariances (K, D, D).
 
     Only components with weight are listed; `run` (K,) is the place of each among the runs given to
-    `stack`.
+    `stack`, −1 for those that refinement added.
     """
 
     weights: Array
@@ -92,6 +95,8 @@ class StackedPosterior:
         The components of the runs.
     further : Evaluations or None
         Evaluations of no run that were pooled too: those at which `verify` was surprised.
+    refined : Refined or None
+        Components of no run that were fitted to the pooled surrogate, and the stack without them.
     """
 
     runs: tuple[Run, ...]
@@ -104,6 +109,7 @@ class StackedPosterior:
     sources: tuple[str, ...]
     mixture: Mixture = field(repr=False)
     further: Evaluations | None = field(default=None, repr=False)
+    refined: Refined | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         size, given = self.mixture.size, len(self.kept) + len(self.dropped)
@@ -138,15 +144,43 @@ class StackedPosterior:
 
     @property
     def run_weights(self) -> Array:
-        """Total weight of every stacked run (M,)."""
-        totals = np.bincount(self.mixture.owner, self.weights, minlength=len(self.runs))
+        """Total weight of every run (M,) in the stack of the runs' components alone."""
+        alone = self.unrefined
+        totals = np.bincount(alone.mixture.owner, alone.weights, minlength=len(self.runs))
         return totals.astype(float)
+
+    @property
+    def refined_weight(self) -> float:
+        """Total weight of the components that refinement added."""
+        return float(self.weights[self.mixture.owner == len(self.runs)].sum())
+
+    @cached_property
+    def unrefined(self) -> StackedPosterior:
+        """The stack of the runs' components alone, which says what the runs found."""
+        if self.refined is None:
+            return self
+        size = self.refined.solution.weights.size
+        return replace(
+            self,
+            solution=self.refined.solution,
+            evidence=self.refined.evidence,
+            link_log_joint=self.link_log_joint[:size],
+            mixture=Mixture.from_runs(self.runs),
+            refined=None,
+        )
 
     @property
     def components(self) -> Components:
         mixture = self.mixture
-        index = np.concatenate([np.arange(run.n_components) for run in self.runs])
-        return Components(mixture.owner, index, self.weights, mixture.original_centres)
+        sizes = np.bincount(mixture.owner)
+        index = np.concatenate([np.arange(size) for size in sizes])
+        run = np.where(mixture.owner < len(self.runs), mixture.owner, NO_RUN)
+        return Components(run, index, self.weights, mixture.original_centres)
+
+    def places(self, component: Index) -> Index:
+        """The places (n,) of the runs, among those given, of components (n,); −1 for none."""
+        named = np.append(np.asarray(self.kept, dtype=np.int64), NO_RUN)
+        return named[self.mixture.owner[component]]
 
     def sample(self, n: int, seed: Seed = None, *, corrected: bool = False) -> Array:
         """n draws (n, D) in the original space; without a seed they are always new.

@@ -167,7 +167,11 @@ def diagnostics(
         `analysis.enough`).
     seed : int
         Of the draws and of the subsets on the learning curve.
+
+    Of a refined stack everything here is about the stack of the runs' components alone: components
+    that were fitted to the evaluations of all runs were found by none of them.
     """
+    posterior = posterior.unrefined
     subsets = Subsets.of(posterior, seed)
     found = coverage(posterior.runs, subsets.mixture, posterior.weights, subsets.sample)
     gains = leave_one_out_gains(subsets)
@@ -221,7 +225,7 @@ def _noise_share(posterior: StackedPosterior, subsets: Subsets) -> float:
 
 def disagreement(posterior: StackedPosterior) -> str:
     """A sentence if the runs' own values and the pooled ones differ by more than their errors."""
-    e = posterior.evidence
+    e = posterior.unrefined.evidence
     if e.from_pool is None:
         return ""
     error = float(np.hypot(e.total_sd, e.from_pool.elbo_sd))

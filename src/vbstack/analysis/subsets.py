@@ -88,6 +88,7 @@ class Subsets:
 
         Any component may matter to some subset, and one with few draws is easily over-fitted.
         """
+        posterior = posterior.unrefined  # what refinement added belongs to no run
         mixture, log_joint = posterior.mixture, posterior.link_log_joint
         # Naive stacking has no free weight; its subsets are naive too, with equal ones per run.
         kind: WeightsKind = "all" if posterior.target == "all" else "runs"

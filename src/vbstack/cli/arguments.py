@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from vbstack.calling import failure
-from vbstack.modes import StartsKind
+from vbstack.modes import Refine, StartsKind
 from vbstack.problem import Problem
 from vbstack.runs.canonical import is_installed
 
@@ -63,6 +63,14 @@ def given_starts(text: str | None) -> Any:
     if not Path(text).exists():
         raise ValueError(f"--starts {text!r} should be one of {get_args(StartsKind)} or a file")
     return np.loadtxt(text, ndmin=2)
+
+
+def given_refine(text: str) -> Refine:
+    """What `stack` takes for the word."""
+    words: dict[str, Refine] = {"auto": "auto", "on": True, "off": False}
+    if text not in words:
+        raise ValueError(f"--refine {text!r} should be one of {', '.join(words)}")
+    return words[text]
 
 
 def parsed_options(pairs: list[str] | None) -> dict[str, Any]:

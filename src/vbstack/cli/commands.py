@@ -25,6 +25,7 @@ from vbstack.assembly import numbered, posterior_of
 from vbstack.assembly import stack as stack_runs
 from vbstack.checks import checked_word
 from vbstack.cli.arguments import (
+    given_refine,
     given_starts,
     load_problem,
     model_names,
@@ -231,6 +232,7 @@ def stack(
         typer.Option(help="standard errors of own log-joints to withstand, or auto"),
     ] = "auto",
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
+    refine: Annotated[str, typer.Option(help="by the pooled surrogate: auto, on, off")] = "auto",
     max_variance: Annotated[
         float,
         typer.Option(help="of an expected log-joint; runs above it are dropped"),
@@ -251,6 +253,7 @@ def stack(
         screen=Screen(not all_runs, max_variance, min_runs),
         seed=seed,
         caution=number_or_auto("--caution", caution),
+        refine=given_refine(refine),
     )
     _finish(posterior, directory, as_json)
 

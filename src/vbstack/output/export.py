@@ -48,7 +48,7 @@ def to_gaussian_mixture(posterior: StackedPosterior) -> GaussianMixture:
         weights=posterior.weights[keep],
         means=mixture.centres[keep],
         covariances=np.matmul(factors, factors.transpose(0, 2, 1)),
-        run=np.asarray(posterior.kept)[mixture.owner[keep]],
+        run=posterior.places(keep),
         names=posterior.names,
     )
 
@@ -142,9 +142,8 @@ def labelled_draws(
 ) -> tuple[Array, Array, NDArray[np.int64], NDArray[np.int64]]:
     """Draws (n, D), their log densities, and the run and its component that each comes from."""
     draws, index = posterior.labelled_sample(n, seed)
-    components = posterior.components
-    run = np.asarray(posterior.kept)[components.run[index]]
-    return draws, posterior.log_pdf(draws), run, components.index[index]
+    place = posterior.components.index[index]
+    return draws, posterior.log_pdf(draws), posterior.places(index), place
 
 
 def _extra(name: str) -> Any:
@@ -181,7 +180,7 @@ def _stack_variables(posterior: StackedPosterior) -> tuple[dict[str, Any], dict[
         "run_elbo": ("run", np.array([run.elbo for run in posterior.runs])),
         "run_elbo_sd": ("run", np.array([run.elbo_sd for run in posterior.runs])),
         "component_weight": ("component", posterior.weights),
-        "component_run": ("component", np.asarray(posterior.kept)[posterior.components.run]),
+        "component_run": ("component", posterior.places(np.arange(posterior.weights.size))),
     }
     return variables, {"run": np.asarray(posterior.kept)}
 

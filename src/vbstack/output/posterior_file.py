@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vbstack.checks import checked_word
+from vbstack.checks import checked, checked_word
 from vbstack.modes import SolverName
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.evaluations import Evaluations
@@ -25,9 +25,11 @@ from vbstack.runs.header_checks import (
     checked_text,
     checked_truth,
 )
-from vbstack.runs.run import Run
+from vbstack.runs.run import WEIGHT_TOLERANCE, Run
 from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.gaussians import Gaussians
 from vbstack.stacking.mixture import Mixture, own_log_joints
+from vbstack.stacking.refinement import Refined
 from vbstack.stacking.screening import Dropped, Screen, screen
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.verification import VerifiedEvidence
@@ -50,6 +52,17 @@ def save(
         arrays |= {"further.x": posterior.further.x, "further.values": posterior.further.values}
         if posterior.further.sds is not None:
             arrays["further.sds"] = posterior.further.sds
+    unrefined = None
+    if posterior.refined is not None:
+        parts = posterior.refined.gaussians
+        alone = asdict(posterior.refined.solution)
+        arrays |= {
+            "refined.weights": parts.weights,
+            "refined.centres": parts.centres,
+            "refined.factors": parts.factors,
+            "unrefined.weights": alone.pop("weights"),
+        }
+        unrefined = {"solution": alone, "evidence": posterior.refined.evidence.as_dict()}
     header = {
         "runs": headers,
         "kept": list(posterior.kept),
@@ -59,6 +72,7 @@ def save(
         "sources": list(posterior.sources),
         "solution": solution,
         "evidence": posterior.evidence.as_dict(),
+        "unrefined": unrefined,
     }
     return write_file(path, "posterior", arrays, header, overwrite=overwrite)
 
@@ -87,17 +101,19 @@ def _unpacked(
     usable, _ = screen(runs, Screen(require_converged=False, max_variance=math.inf))
     if len(usable) != len(runs):
         raise ValueError("its runs hold statistics that are not finite")
+    refined = _refined(runs, arrays, header)
     return StackedPosterior(
         runs=runs,
         kept=kept,
         dropped=dropped,
         settings=_settings(header),
-        solution=_solution(arrays, header),
+        solution=_solution(arrays["solution.weights"], header),
         evidence=_evidence(header),
         link_log_joint=own_log_joints(runs) if pooled is None else np.array(pooled, dtype=float),
         sources=_sources(header, runs),
-        mixture=Mixture.from_runs(runs),
+        mixture=Mixture.from_runs(runs, None if refined is None else refined.gaussians),
         further=_further(arrays),
+        refined=refined,
     )
 
 
@@ -130,7 +146,28 @@ def _settings(header: Mapping[str, Any]) -> StackSettings:
     return StackSettings(**given, screen=Screen(**rules))
 
 
-def _solution(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> WeightSolution:
+def _refined(
+    runs: Sequence[Run], arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]
+) -> Refined | None:
+    """What refinement added; None where nothing was, as in files of earlier versions."""
+    if header.get("unrefined") is None:
+        return None
+    alone = checked_object("unrefined", header["unrefined"])
+    d = runs[0].dimension
+    weights = np.array(arrays["refined.weights"], dtype=float)
+    parts = Gaussians(
+        checked("refined", "weights", weights, (weights.size,)),
+        checked("refined", "centres", arrays["refined.centres"], (weights.size, d)),
+        checked("refined", "factors", arrays["refined.factors"], (weights.size, d, d)),
+    )
+    if np.any(parts.weights < 0) or abs(parts.weights.sum() - 1) > WEIGHT_TOLERANCE:
+        raise ValueError("refined: weights must be non-negative and sum to one")
+    if np.any(np.linalg.det(parts.factors) == 0):
+        raise ValueError("refined: a factor is singular")
+    return Refined(parts, _solution(arrays["unrefined.weights"], alone), _evidence(alone))
+
+
+def _solution(weights: NDArray[Any], header: Mapping[str, Any]) -> WeightSolution:
     given = checked_object("solution", header["solution"])
     for name in ("lower", "upper", "gap", "standard_error", "naive"):
         checked_number(f"solution: {name}", given[name], finite=name not in ("upper", "gap"))
@@ -139,8 +176,7 @@ def _solution(arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> 
         checked_integer(f"solution: {name}", given[name])
     checked_text("status", given["status"])
     checked_word("solver", given["solver"], SolverName)
-    weights = np.array(arrays["solution.weights"], dtype=float)
-    return WeightSolution(weights=weights, **given)
+    return WeightSolution(weights=np.array(weights, dtype=float), **given)
 
 
 def _evidence(header: Mapping[str, Any]) -> Evidence:

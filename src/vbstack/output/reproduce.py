@@ -95,5 +95,6 @@ def _options(settings: StackSettings) -> str:
         *("--caution", str(settings.caution)),
         *("--seed", repr(settings.seed), "--max-variance", repr(screen.max_variance)),
         *("--min-runs", repr(screen.min_runs)),
+        *("--refine", {"auto": "auto", True: "on", False: "off"}[settings.refine]),
     ]
     return shlex.join(words + ([] if screen.require_converged else ["--all-runs"]))

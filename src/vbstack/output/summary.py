@@ -34,6 +34,11 @@ def _run_lines(posterior: StackedPosterior) -> list[str]:
         for place, run in zip(posterior.kept, posterior.runs, strict=True)
         if run.floored
     ]
+    if posterior.refined is not None:
+        lines.append(
+            f"{posterior.refined.gaussians.size} components fitted to the pooled surrogate hold "
+            f"{posterior.refined_weight:.0%} of the stack; weights of runs are those without them"
+        )
     if posterior.support is not None:
         seen = posterior.support
         asked = f", {seen.rejected} more points by the constraint" if seen.rejected else ""

@@ -271,15 +271,19 @@ def evidence(
     """The evidence of the weights in `solution`, from the runs that were stacked.
 
     The solution's ELBOs are those of `log_joint` (K,), in link space. `why_not` says why
-    evaluations were not pooled.
+    evaluations were not pooled. Refined components have no own log-joints: pooled ones count as
+    such, and medians are over those of the runs.
     """
     own = own_log_joints(runs)
+    of_runs = slice(own.size)
+    if pooled is not None:
+        own = np.r_[own, pooled.link_log_joint[own.size :]]
     w, own_original = solution.weights, mixture.original_log_joint(own)
     change = np.zeros(mixture.size) if pooled is None else own - log_joint
     raw, expected = solution.lower + float(w @ change), float(w @ own_original)
     entropy = raw - expected
-    run_values = np.bincount(mixture.owner, mixture.own_weights * own_original)
-    gp_sd = float(np.sqrt(max(0.0, _log_joint_variance(runs, mixture, w))))
+    run_values = np.bincount(mixture.owner[of_runs], (mixture.own_weights * own_original)[of_runs])
+    gp_sd = float(np.sqrt(max(0.0, _log_joint_variance(runs, mixture, w, pooled))))
     noisy = any(run.is_noisy for run in runs)
     total_sd = float(np.hypot(solution.standard_error, gp_sd))
     from_pool = None
@@ -289,7 +293,7 @@ def evidence(
         from_pool = _from_pool(mixture, log_joint, solution, pooled, rng, support, noisy)
     return Evidence(
         raw=raw,
-        capped_components=min(raw, float(np.median(own_original)) + entropy),
+        capped_components=min(raw, float(np.median(own_original[of_runs])) + entropy),
         capped_runs=min(raw, float(np.median(run_values)) + entropy),
         naive=solution.naive + float(mixture.naive_weights @ change),
         expected_log_joint=expected,
@@ -323,9 +327,10 @@ def _from_pool(
     used = np.flatnonzero(w)
     quadrature = max(0.0, float(w[used] @ pooled.covariance(used) @ w[used]))
     variance = quadrature + solution.standard_error**2
-    elbo = solution.lower - found.selection
-    if support is not None:  # the weights were chosen with log-joints that are lowered outside
-        elbo += found.cut + float(w @ (pooled.link_log_joint - log_joint))
+    # The weights were chosen with log-joints that are lowered outside the support, and with
+    # cautious ones of refined components.
+    lowered = float(w @ (pooled.link_log_joint - log_joint))
+    elbo = solution.lower - found.selection + found.cut + lowered
     factor, missing = (1.0, 0.0) if noisy else (MISFIT, found.divergence)
     of_elbo, of_both = variance + found.selection_sd**2, variance + found.sd**2
     return PooledEvidence(
@@ -338,9 +343,14 @@ def _from_pool(
     )
 
 
-def _log_joint_variance(runs: Sequence[Run], mixture: Mixture, w: Array) -> float:
+def _log_joint_variance(
+    runs: Sequence[Run], mixture: Mixture, w: Array, pooled: Pooled | None
+) -> float:
     """Variance of Σ_j w_j I_j: independent runs, each with its own quadrature covariance."""
     total = 0.0
+    refined = np.flatnonzero((mixture.owner == mixture.n_runs) & (w > 0))
+    if refined.size and pooled is not None:
+        total = float(w[refined] @ pooled.covariance(refined) @ w[refined])
     for m, run in enumerate(runs):
         part = w[mixture.owner == m]
         if part.any():

@@ -30,6 +30,7 @@ from scipy.special import logsumexp
 from vbstack.arrays import Array, Index
 from vbstack.runs.run import Run
 from vbstack.runs.transform import Link
+from vbstack.stacking.gaussians import Gaussians
 
 _LOG_2PI = float(np.log(2 * np.pi))
 _CHUNK_VALUES = 4_000_000  # values of one temporary array: 32 MB
@@ -44,11 +45,13 @@ class Mixture:
     links : tuple of Link
         The distinct links of the runs; nearly always one.
     link_of, owner : (K,)
-        Each component's link and run.
+        Each component's link and run; M for those of no run, which refinement added.
     centres : (K, D); factors : (K, D, D)
         c_j and F_j.
     own_weights : (K,)
-        Each component's weight within its run.
+        Each component's weight within its run, or within the refinement.
+    n_runs : int
+        M.
     """
 
     links: tuple[Link, ...]
@@ -57,10 +60,11 @@ class Mixture:
     centres: Array
     factors: Array
     own_weights: Array
+    n_runs: int
 
     @classmethod
-    def from_runs(cls, runs: Sequence[Run]) -> Mixture:
-        """The mixture of these runs' components, in order."""
+    def from_runs(cls, runs: Sequence[Run], refined: Gaussians | None = None) -> Mixture:
+        """The mixture of these runs' components, in order, and of those that refinement added."""
         links: list[Link] = []
         link_of, centres, factors = [], [], []
         for run in runs:
@@ -71,13 +75,21 @@ class Mixture:
             link_of.append(np.full(run.n_components, index))
             centres.append(map_.centre + run.means @ map_.matrix.T)
             factors.append(map_.matrix * run.sds[:, None, :])
+        sizes, own_weights = [run.n_components for run in runs], [run.weights for run in runs]
+        if refined is not None:
+            sizes.append(refined.size)
+            own_weights.append(refined.weights)
+            link_of.append(np.zeros(refined.size, dtype=np.int64))
+            centres.append(refined.centres)
+            factors.append(refined.factors)
         return cls(
             links=tuple(links),
             link_of=np.concatenate(link_of),
-            owner=np.repeat(np.arange(len(runs)), [run.n_components for run in runs]),
+            owner=np.repeat(np.arange(len(sizes)), sizes),
             centres=np.concatenate(centres),
             factors=np.concatenate(factors),
-            own_weights=np.concatenate([run.weights for run in runs]),
+            own_weights=np.concatenate(own_weights),
+            n_runs=len(runs),
         )
 
     @property
@@ -89,13 +101,9 @@ class Mixture:
         return int(self.centres.shape[1])
 
     @property
-    def n_runs(self) -> int:
-        return int(self.owner.max()) + 1
-
-    @property
     def naive_weights(self) -> Array:
         """Naive stacking: every run's own weights, 1/M each (paper, eq. 19)."""
-        return self.own_weights / self.n_runs
+        return np.where(self.owner < self.n_runs, self.own_weights / self.n_runs, 0.0)
 
     @property
     def original_centres(self) -> Array:
@@ -179,6 +187,7 @@ class Mixture:
             self.centres[keep],
             self.factors[keep],
             self.own_weights[keep],
+            self.n_runs,
         )
         part.__dict__["_reference"] = self._reference
         return part

@@ -21,7 +21,7 @@ all of them, averages the luck away, where averaging the runs' estimates would n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,13 @@ class Pooled:
     shares: Array
     evaluations: int
     left_out: int
+
+    def with_more(self, mixture: Mixture) -> Pooled:
+        """The same for a mixture that has further components after these."""
+        more = slice(self.mixture.size, None)
+        parts = mixture.centres[more], mixture.factors[more]
+        mean = self.shares @ np.array([process.expected(*parts) for process in self.processes])
+        return replace(self, link_log_joint=np.r_[self.link_log_joint, mean], mixture=mixture)
 
     def covariance(self, index: NDArray[np.integer] | None = None) -> Array:
         """Covariance of the expected log-joints of these components, or of all.

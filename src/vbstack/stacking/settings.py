@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vbstack.checks import checked_not_negative, checked_whole, checked_word
-from vbstack.modes import EvaluationsUsed, SolverName, WeightsKind
+from vbstack.modes import EvaluationsUsed, Refine, SolverName, WeightsKind
 from vbstack.stacking.caution import STANDARD_ERRORS
 from vbstack.stacking.screening import Screen
 
@@ -25,11 +25,20 @@ class StackSettings:
     screen: Screen = field(default_factory=Screen)
     seed: int = 0
     caution: float | Literal["auto"] = "auto"
+    refine: Refine = "auto"
 
     def __post_init__(self) -> None:
         checked_word("weights", self.weights, WeightsKind)
         checked_word("evaluations", self.evaluations, EvaluationsUsed)
         checked_word("solver", self.solver, SolverName)
+        if self.refine != "auto" and not isinstance(self.refine, bool):
+            raise ValueError(f"refine={self.refine!r} must be 'auto', True or False")
+        free = self.weights == "all" and self.solver == "certified" and self.evaluations != "own"
+        if self.refine is True and not free:
+            raise ValueError(
+                f"refine=True needs weights='all', solver='certified' and pooled evaluations, not "
+                f"{self.weights!r}, {self.solver!r} and {self.evaluations!r}: use refine='auto'"
+            )
         if not self.tolerance > 0:
             raise ValueError(f"tolerance={self.tolerance!r} must be positive (nats)")
         if not isinstance(self.screen, Screen):

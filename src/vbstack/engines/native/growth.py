@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
-from vbstack.engines.native.mixture_fit import Fitted, normal_points
+from vbstack.engines.native.mixture_fit import Fitted
 from vbstack.engines.native.policy import Policy
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.likelihood import LOG_2PI
 from vbstack.gaussian_process.quadrature import expected_log_joints, standard_deviations
+from vbstack.numerics.quasi_random import centred_normals
 
 _CANDIDATES = 512  # for components where mass is lacking
 _OUTWARD = 2.0  # scales from the mixture's components
@@ -53,7 +54,7 @@ class _NewComponents:
         away = _OUTWARD * sds * rng.standard_normal((_CANDIDATES, d))
         means = np.clip(mixture.means[k] + away, low, high)
         draws = max(_DRAWS, 2 ** int(np.ceil(np.log2(d + 1))))
-        points = normal_points(_CANDIDATES, draws, d, rng)
+        points = centred_normals(_CANDIDATES, draws, d, rng)
         x = (means[:, None] + sds[:, None] * points).reshape(-1, d)
         return cls(means, sds, np.log(sds).sum(axis=1) + 0.5 * d * (LOG_2PI + 1), x)
 

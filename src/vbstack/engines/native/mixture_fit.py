@@ -16,17 +16,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from scipy.stats import qmc
 
 from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture, log_components
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.quadrature import covariance, expected_log_joints, variances
 from vbstack.numerics.lbfgs import Memory, climb
-from vbstack.numerics.quasi_random import shifted_normals
+from vbstack.numerics.quasi_random import centred_normals
 
 _LARGEST_STEP = 8.0  # of a log weight
 _SHORT = 3  # iterations of a fit with the same points
@@ -42,23 +40,6 @@ class Fitted:
     mixture: DiagonalMixture
     elbo: float
     elbo_sd: float
-
-
-@cache
-def _net(draws: int, dimension: int) -> Array:
-    return np.asarray(qmc.Sobol(dimension, scramble=False).random_base2(int(np.log2(draws))))
-
-
-def normal_points(size: int, draws: int, dimension: int, rng: np.random.Generator) -> Array:
-    """ε (size, draws, D): one Sobol net, shifted anew for every component, as normal deviates.
-
-    Each component's points are centred and whitened, so that quadratic functions are averaged
-    exactly: the noise of log q that a fit could otherwise learn is mostly quadratic.
-    """
-    points = shifted_normals(_net(draws, dimension), rng.random((size, 1, dimension)), 1e-9)
-    points -= points.mean(axis=1, keepdims=True)
-    second = np.einsum("ksd,kse->kde", points, points) / draws
-    return np.asarray(points @ np.linalg.inv(np.linalg.cholesky(second)).transpose(0, 2, 1))
 
 
 def entropy(
@@ -136,7 +117,7 @@ def fit(
     steps, later = np.zeros(lower.size), np.zeros(lower.size)
     for number in range(rounds):
         draws = finer * draws_for(start.size)
-        points = normal_points(start.size, draws, start.dimension, rng)
+        points = centred_normals(start.size, draws, start.dimension, rng)
 
         def elbo(v: Array, points: Array = points) -> tuple[float, Array]:
             mixture = _stepped(start, v)
@@ -196,7 +177,7 @@ def evaluated(
     process: DenseProcess, mixture: DiagonalMixture, rng: np.random.Generator, draws: int = 64
 ) -> Fitted:
     """The mixture's ELBO on fresh draws, and its standard deviation √(wᵀJw)."""
-    points = normal_points(mixture.size, draws, mixture.dimension, rng)
+    points = centred_normals(mixture.size, draws, mixture.dimension, rng)
     value = objective(process, mixture, points, 0.0)[0]
     j = covariance(process, mixture.means, mixture.sds)
     variance = float(mixture.weights @ j @ mixture.weights)

@@ -8,6 +8,7 @@ from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.engines.native.training import shaped
 from vbstack.gaussian_process.dense import DenseProcess
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
+from vbstack.numerics.quasi_random import centred_normals
 
 
 def _central_differences(x, function, step):
@@ -18,7 +19,7 @@ def _central_differences(x, function, step):
 
 @pytest.mark.parametrize("penalty", [0.0, 1.5])
 def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, penalty):
-    points = mixture_fit.normal_points(3, 16, 2, np.random.default_rng(0))
+    points = centred_normals(3, 16, 2, np.random.default_rng(0))
     _, *gradients = mixture_fit.objective(process, mixture, points, penalty)
     names = ("weights", "means", "sds")
     for name, gradient in zip(names, gradients, strict=True):
@@ -33,7 +34,7 @@ def test_the_gradients_of_the_elbo_equal_finite_differences(process, mixture, pe
 
 
 def test_the_entropy_of_one_gaussian_is_known():
-    points = mixture_fit.normal_points(1, 512, 2, np.random.default_rng(0))
+    points = centred_normals(1, 512, 2, np.random.default_rng(0))
     sds = np.array([[0.3, 2.0]])
     found = mixture_fit.entropy(np.ones(1), np.zeros((1, 2)), sds, points)[0]
     assert found == pytest.approx((np.log(2 * np.pi) + 1) + np.log(0.6), abs=1e-10)

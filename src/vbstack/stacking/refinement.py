@@ -1,0 +1,129 @@
+"""Refinement: Gaussians fitted to the pooled surrogate, one more member of the stack.
+
+Where the log density is exact, the pooled surrogate knows more of the posterior than a mixture of
+the runs' components can say. So Gaussians with full covariances are fitted to it by their ELBO
+(`refinement_fit`), from the stack itself: its heaviest components, merged. As long as it pays those
+that fit worst are split in two along the direction in which the surrogate bends most. No evaluation
+is made.
+
+The surrogate errs where there are no evaluations, and a free search of it finds those errors: on a
+ring and with unequal modes it ran into made-up mass. So the search starts from the stack, is held
+near it, and judges every component by a lower confidence bound of its expected log-joint. By that
+bound the certified problem weighs the new components beside all of the runs'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vbstack.arrays import Array, Index
+from vbstack.numerics.quasi_random import centred_normals
+from vbstack.runs.run import Run
+from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.gaussians import Gaussians, merged
+from vbstack.stacking.mixture import Mixture
+from vbstack.stacking.pooling import Pooled, SingleRun
+from vbstack.stacking.refinement_fit import (
+    PooledQuadrature,
+    drawn,
+    draws_for,
+    fit,
+    log_density,
+    objective,
+)
+from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.support import Support
+from vbstack.stacking.weights import WeightSolution
+
+CAUTION = 2.0  # standard deviations, β
+FIRST, LAST = 20, 48  # components at the start and at the end
+GROWS = 0.001  # nats that more components have to bring for still more of them to be tried
+PAYS = 0.003  # nats that all of them have to bring: the standard errors of both ELBOs
+_MISFIT_DRAWS = 32  # of each component
+_ROUNDS = 6  # short fits of a stage
+_HEAVIEST = 300  # components of the stack that are merged; the rest has a few percent of the mass
+
+
+@dataclass(frozen=True)
+class Refined:
+    """What refinement added to a stack, and the stack without it.
+
+    Attributes
+    ----------
+    gaussians : Gaussians
+        The components added, in link space; weights within the member.
+    solution : WeightSolution
+        The weights of the runs' components alone.
+    evidence : Evidence
+        Of the stack of the runs' components alone.
+    """
+
+    gaussians: Gaussians
+    solution: WeightSolution
+    evidence: Evidence
+
+
+def why_not_refine(
+    settings: StackSettings, runs: Sequence[Run], pooled: Pooled | None, support: Support | None
+) -> str:
+    """Why a stack is not to be refined; empty when it is. An error if refine=True asks for it."""
+    asked = settings.refine is True
+    if settings.refine is False or settings.weights != "all" or settings.solver != "certified":
+        return "the settings exclude it"
+    if pooled is None or isinstance(pooled, SingleRun):
+        reason = "evaluations of several runs are not pooled"
+    elif support is not None:
+        reason = "the log density is −inf or failed in a part of space"
+    elif any(run.is_noisy for run in runs) and not asked:
+        reason = "the log density is noisy"
+    else:
+        return ""
+    if asked:
+        raise ValueError(f"the stack cannot be refined: {reason}; use refine='auto'")
+    return reason
+
+
+def refined(
+    pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.Generator
+) -> tuple[Gaussians, Array]:
+    """Gaussians fitted to the surrogate from the stack Σ_j w_j p_j, and their cautious I_j (K,)."""
+    surrogate = PooledQuadrature.of(pooled)
+    heavy = np.argsort(weights)[::-1][:_HEAVIEST]
+    heavy = heavy[weights[heavy] > 0]
+    stack = Gaussians(
+        weights[heavy] / weights[heavy].sum(), mixture.centres[heavy], mixture.factors[heavy]
+    )
+    found = merged(stack, FIRST)
+    best, best_value = found, -np.inf
+    while True:
+        found = fit(surrogate, found, rng, rounds=_ROUNDS, caution=CAUTION)
+        points = centred_normals(found.size, draws_for(found.size), found.dimension, rng)
+        value = objective(surrogate, found, points, CAUTION)[0]
+        gain = value - best_value
+        if gain > 0:
+            best, best_value = found, value
+        if gain < GROWS or found.size >= LAST:
+            break
+        worst = np.argsort(_misfit(pooled, found, rng))[::-1][: LAST - found.size]
+        found = found.split(worst, _bent(pooled, found, worst))
+    return best, surrogate.lower_confidence(best.centres, best.factors, CAUTION)[0]
+
+
+def _misfit(pooled: Pooled, parts: Gaussians, rng: np.random.Generator) -> Array:
+    """Each component's share (K,) of what is missing: w_j times the variance of f̂ − log q there.
+
+    To second order KL(q ‖ p) is half the variance of log p − log q under q.
+    """
+    points = centred_normals(parts.size, _MISFIT_DRAWS, parts.dimension, rng)
+    x = drawn(parts, points)
+    ratios = pooled.predict(x)[0] - log_density(parts, x)
+    return np.asarray(parts.weights * ratios.reshape(parts.size, -1).var(axis=1))
+
+
+def _bent(pooled: Pooled, parts: Gaussians, which: Index) -> Array:
+    """The direction e (n, D) in which F e is longest by the surrogate's length scales."""
+    shapes = pooled.processes[0].prior.whitener @ parts.factors[which]
+    return np.asarray(np.linalg.svd(shapes)[2][:, 0])
