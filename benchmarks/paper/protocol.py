@@ -196,7 +196,7 @@ def _evidence(case: Case, posterior: StackedPosterior, seed: int) -> dict[str, f
     if e.pooled_elbo is not None:
         values["pooled_elbo"] = e.pooled_elbo
     if case.problem not in SLOW:
-        draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])
+        draws = posterior.sample(TRUTH_DRAWS, seed=[7, seed])  # type: ignore[arg-type]
         true = float(target_of(case).log_densities(draws).mean())
         values |= {"true_log_joint": true, "true_elbo": true + e.entropy}
     return rounded(values)

@@ -20,7 +20,7 @@ from vbstack.stacking.caution import Caution
 from vbstack.stacking.evidence import evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
-from vbstack.stacking.refinement import PAYS, Refined, refined, why_not_refine
+from vbstack.stacking.refinement import PAYS, Refined, is_sure, refined, why_not_refine
 from vbstack.stacking.screening import Screen
 from vbstack.stacking.screening import screen as apply_screen
 from vbstack.stacking.settings import StackSettings
@@ -76,7 +76,8 @@ def stack(
     refine : "auto", True or False
         Whether Gaussians fitted to the pooled surrogate are added to the runs' components, where
         that raises the ELBO. "auto" does so for log densities without noise and −inf, if
-        evaluations are pooled and all weights are free.
+        evaluations are pooled, all weights are free, and the surrogate is sure of the log density
+        at draws of the stack.
     """
     rules = Screen() if screen is None else screen
     settings = StackSettings(
@@ -157,6 +158,9 @@ def _refined(plain: StackedPosterior, pool: Pooled) -> StackedPosterior:
     """The stack with components fitted to the surrogate beside those of the runs, all weighed
     anew; the stack as it was where that does not raise its ELBO."""
     rng = np.random.default_rng([plain.settings.seed, 1])
+    asked = plain.settings.refine is True
+    if not (asked or is_sure(pool, plain.mixture, plain.weights, rng)):
+        return plain
     parts, cautious = refined(pool, plain.mixture, plain.weights, rng)
     mixture = Mixture.from_runs(plain.runs, parts)
     log_joint = np.concatenate([plain.link_log_joint, cautious])
