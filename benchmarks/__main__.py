@@ -65,7 +65,7 @@ COMMANDS = (
             "whether ten runs find all the mass of posteriors with several modes", "hours"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
-    Command("refinement", "ablations.refinement",
+    Command("refinement", "coverage.refinement",
             "stacks with and without components fitted to the pooled surrogate", "20 min"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),

@@ -27,7 +27,6 @@ from benchmarks.machine import machine
 from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from benchmarks.problems.neuronal.log_joint_by_modes import fast
-from benchmarks.races.race_engines import DEFAULT
 from benchmarks.scoring.true_elbo import DRAWS, SLOW, SLOW_DRAWS
 from vbstack import Run, StackedPosterior, load_runs, save_runs, stack
 
@@ -110,7 +109,7 @@ def native_runs(name: str) -> list[Run]:
 
 def rows(only: list[str], coverage_runs: Path) -> Iterator[Row]:
     """Every stack that can be pooled."""
-    for name in DEFAULT:
+    for name in sorted(PROBLEMS):
         if only and name not in only:
             continue
         target = fast(PROBLEMS[name]())
