@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.ablations.own_values import WAYS, lead_over_peer, medians
 from benchmarks.coverage.ablation import MEASURES, WHOLE, change_text, compared
 from benchmarks.coverage.command import ROWS
 from benchmarks.coverage.coverage_table import Summary, of_present_engine, summaries
@@ -22,7 +23,10 @@ from benchmarks.options import options_of
 from benchmarks.problems import PROBLEMS
 from benchmarks.races.race_engines import NOISY
 
-PAGES = ("README.md", "docs/engine-results.md", "docs/engine-ablation.md", "docs/pooling.md")
+PAGES = (
+    *("README.md", "docs/engine-results.md", "docs/engine-ablation.md", "docs/pooling.md"),
+    "docs/design.md",
+)
 MARK = re.compile(r"(<!-- python -m benchmarks doc-tables: (\w+) -->\n)((?:\|.*\n)*)")
 
 NAMES = {
@@ -295,6 +299,32 @@ def variants() -> list[str]:
     return _table(lines)
 
 
+OWN_VALUES = {  # numbers of runs of some problems
+    "gmm": (10, 40),
+    "ring": (10, 40),
+    "gmm_noisy": (10, 40),
+    "ring_noisy": (10,),
+    "unequal": (10, 40),
+    "student_t": (10,),
+    "multisensory_exact": (10,),
+    "contaminated": (10,),
+    "hyperbolic": (10,),
+}
+
+
+def own_values() -> list[str]:
+    """True ELBOs of weights by the runs' own log-joints."""
+    found = {(r["problem"], r["runs"]): r for r in medians(_results("own_values")["rows"])}
+    last = "cautious less pyvbmc 1.5.0's weights (subsets)"
+    lines = [["runs stacked (subsets)", "cautious", "plain", "naive", last]]
+    for problem, sizes in OWN_VALUES.items():
+        for size in (size for size in sizes if (problem, size) in found):
+            row = found[problem, size]
+            cells = [*(f"{row[way]:.3f}" for way in WAYS), lead_over_peer(row)]
+            lines.append([f"{_name(problem)}, {size} runs ({row['subsets']})", *cells])
+    return _table(lines)
+
+
 TABLES: dict[str, Callable[[], list[str]]] = {
     "stacking": stacking,
     "engines": engines,
@@ -306,6 +336,7 @@ TABLES: dict[str, Callable[[], list[str]]] = {
     "pooling": pooling,
     "pooling_exact": lambda: pooling("pooling_exact"),
     "variants": variants,
+    "own_values": own_values,
 }
 
 

@@ -2,8 +2,8 @@
 
     python -m examples.bounded_parameters
 
-Each parameter has both hard bounds or none; inside them a plausible box says where you expect most
-of the posterior. The log density is never asked for a value outside the hard bounds.
+A parameter may have both hard bounds, one or none; inside them a plausible box says where you
+expect most of the posterior. The log density is never asked for a value outside the hard bounds.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def trials(problem: str, count: int) -> list[Trial]:
     for size in SIZES:
         for _ in range(count if size <= 10 else count // 2):
             members = rng.choice(len(runs), size, replace=False)
-            posterior = stack([runs[m] for m in members], evaluations="own")
+            posterior = stack([runs[m] for m in members], evaluations="own", caution=0.0)
             begun = time.process_time()
             d = diagnostics(posterior)
             seconds = time.process_time() - begun

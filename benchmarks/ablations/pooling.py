@@ -127,7 +127,7 @@ def _of_stack(task: Task, posterior: StackedPosterior, truth: Array) -> Row:
 
 
 def _own(task: Task, runs: list[Run], truth: Array) -> list[Row]:
-    posterior = stack(runs, evaluations="own")
+    posterior = stack(runs, evaluations="own", caution=0.0)  # as the paper has it
     shared, e = _of_stack(task, posterior, truth), posterior.evidence
     estimates = {
         "own values: raw": e.raw,

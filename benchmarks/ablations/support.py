@@ -27,7 +27,7 @@ from benchmarks.folders import RESULTS
 from benchmarks.machine import machine
 from benchmarks.options import options_of
 from vbstack import Problem, fit
-from vbstack.modes import EngineName
+from vbstack.modes import EngineName, OnError
 
 RUNS = 10
 
@@ -41,7 +41,7 @@ class Cut:
     inside: Callable[[Array], NDArray[np.bool_]]
     log_evidence: float
     box: tuple[Array, Array]
-    on_error: str = "fail_run"
+    on_error: OnError = "fail_run"
 
     def problem(self) -> Problem:
         lower, upper = self.box

@@ -168,12 +168,10 @@ def main(argv: list[str]) -> None:
     ]
     if not arguments.table:
         options = parsed_options(arguments.options)
-        flags = arguments.auto, arguments.same_starts
+        flags = arguments.auto, arguments.same_starts, arguments.keep
         for name in chosen:
             for engine in arguments.engine:
-                add_rows(
-                    name, Way(engine, arguments.runs, options, *flags, arguments.keep), arguments
-                )
+                add_rows(name, Way(engine, arguments.runs, options, *flags), arguments)
     found = summaries(arguments.results / ROWS)
     text = "\n".join([table(found), *rule_table(of_present_engine(found))])
     (arguments.results / "coverage.md").write_text(text, encoding="utf-8")

@@ -103,7 +103,7 @@ def runtime_study(cases: Sequence[Case], folder: Path, sizes: Sequence[int], cou
 
 def _seconds(runs: Sequence[Run], evaluations: EvaluationsUsed) -> float:
     begun = time.perf_counter()
-    stack(runs, evaluations=evaluations, refine=False)
+    stack(runs, evaluations=evaluations, caution=0.0, refine=False)
     return time.perf_counter() - begun
 
 

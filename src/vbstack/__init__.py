@@ -20,7 +20,9 @@ from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.pooling import Pooled, pool
 from vbstack.stacking.screening import Dropped, Screen, screen
 from vbstack.stacking.settings import StackSettings
+from vbstack.stacking.verification import VerifiedEvidence
 from vbstack.stacking.weights import WeightSolution
+from vbstack.verifying import Verification, verify
 
 __version__ = "0.1.0"
 
@@ -52,6 +54,8 @@ __all__ = [
     "Surrogate",
     "TooFewRuns",
     "Transform",
+    "Verification",
+    "VerifiedEvidence",
     "WeightSolution",
     "compare",
     "diagnostics",
@@ -62,4 +66,5 @@ __all__ = [
     "save_runs",
     "screen",
     "stack",
+    "verify",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from vbstack.runs.files import FileError
 from vbstack.runs.run import Run
 from vbstack.runs.store import RunStore
 from vbstack.stacking.adam import optimise_adam
+from vbstack.stacking.caution import Caution
 from vbstack.stacking.evidence import evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
@@ -44,6 +46,7 @@ def stack(
     solver: SolverName = "certified",
     screen: Screen | None = None,
     seed: int = 0,
+    caution: float | Literal["auto"] = "auto",
     refine: Refine = "auto",
 ) -> StackedPosterior:
     """The best stacked posterior of these runs; no evaluation of the model is needed.
@@ -72,6 +75,11 @@ def stack(
         Which runs to keep; by default converged ones with max_k J_kk < 5.
     seed : int
         Of every draw; the same runs and seed give the same posterior.
+    caution : float or "auto"
+        For weights by the runs' own log-joints: standard errors of these, in every run at once,
+        that the weights are to withstand. They have the highest ELBO after such errors, and the
+        certificate is about that ELBO; the one that is reported is without them. "auto" is 2, and 0
+        for Algorithm 1. With 0 it is the paper's objective. Pooled log-joints take no caution.
     refine : "auto", True or False
         Whether Gaussians fitted to the pooled surrogate are added to the runs' components, where
         that raises the ELBO. "auto" does so for log densities without noise and −inf, if
@@ -80,7 +88,16 @@ def stack(
     """
     rules = Screen() if screen is None else screen
     settings = StackSettings(
-        weights, evaluations, tolerance, max_draws, final_draws, solver, rules, seed, refine
+        weights,
+        evaluations,
+        tolerance,
+        max_draws,
+        final_draws,
+        solver,
+        rules,
+        seed,
+        caution,
+        refine,
     )
     return stacked(runs, settings)
 
@@ -102,7 +119,8 @@ def stacked(
         log_joint = log_joint - support.lowering(mixture)
     free = FreeWeights.of(settings.weights, mixture, [run.elbo for run in used])
     rng = np.random.default_rng(settings.seed)
-    solution = _solved(mixture, log_joint, free, settings, rng)
+    caution = Caution.of(used, settings.standard_errors) if pool is None else None
+    solution = _solved(mixture, log_joint, free, settings, rng, caution)
     posterior = StackedPosterior(
         runs=used,
         kept=kept,
@@ -126,6 +144,7 @@ def _solved(
     free: FreeWeights,
     settings: StackSettings,
     rng: np.random.Generator,
+    caution: Caution | None = None,
 ) -> WeightSolution:
     """The weights by the solver that was asked for."""
     if settings.solver == "adam":
@@ -138,6 +157,7 @@ def _solved(
         max_draws=settings.max_draws,
         final_draws=settings.final_draws,
         rng=rng,
+        caution=caution,
     )
 
 

@@ -17,11 +17,18 @@ from vbstack.checks import shortened
 _TRACEBACK = 4000  # characters of a traceback that are kept
 
 
-def log_prior_at(prior: Any, x: Array) -> Any:
+def log_prior_of(prior: Any) -> Any:
+    """The function of a prior that returns its logarithm: a method, or the prior itself."""
     for name in ("log_pdf", "logpdf"):
         if hasattr(prior, name):
-            return np.asarray(getattr(prior, name)(x)).reshape(())
-    return prior(x)
+            return getattr(prior, name)
+    return prior
+
+
+def log_prior_at(prior: Any, x: Array) -> Any:
+    """The log prior at a point; of an object with a method as an array without dimensions."""
+    function = log_prior_of(prior)
+    return prior(x) if function is prior else np.asarray(function(x)).reshape(())
 
 
 def number(value: Any) -> float:
@@ -32,6 +39,33 @@ def number(value: Any) -> float:
     if array.dtype.kind not in "biufO":
         raise TypeError(f"its type is {array.dtype}")
     return float(array.reshape(()).item())
+
+
+def columns(answer: Any, count: int, noisy: bool) -> tuple[Array, Array | None]:
+    """What a vectorized function returned for `count` points: values, and sds (n,) if `noisy`.
+
+    Otherwise an error whose text says what it was instead.
+    """
+    parts = answer if noisy and isinstance(answer, tuple) else (answer,)
+    if len(parts) != 1 + noisy:
+        expected = "a pair of arrays (values, sds)" if noisy else "an array"
+        raise TypeError(f"{shown(answer)}, expected {expected} for {count} points")
+    arrays = [_column(part, count) for part in parts]
+    return arrays[0], arrays[1] if noisy else None
+
+
+def _column(part: Any, count: int) -> Array:
+    if np.ma.is_masked(part):
+        raise ValueError(f"{shown(part)}, of which some are masked")
+    try:
+        array = np.asarray(part)
+    except BaseException as error:  # its class may be the user's
+        raise TypeError(f"{shown(part)}, which is no array ({text_of(error, 200)})") from error
+    if array.shape != (count,):
+        raise ValueError(f"an array of shape {array.shape}, expected one of shape ({count},)")
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"an array of type {array.dtype}, expected real numbers")
+    return array.astype(float)
 
 
 def truth(answer: Any) -> bool | None:

@@ -52,6 +52,17 @@ def checked_positive(setting: str, value: Any) -> float:
     return number
 
 
+def checked_not_negative(setting: str, value: Any, otherwise: str) -> float:
+    """A finite number of at least zero as a float; `otherwise` names what else it may be."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = float("nan")
+    if isinstance(value, (bool, str)) or not 0 <= number < float("inf"):
+        raise ValueError(f"{setting}={value!r} must be a number, zero or more, {otherwise}")
+    return number
+
+
 def shortened(text: str, most: int = 500) -> str:
     """The text without control characters, its middle left out where it is longer than `most`."""
     half = most // 2

@@ -4,6 +4,10 @@
 
 The names and defaults are theirs (pyvbmc 1.5, svbmc 0.1.2), the work is `stack`'s. New scripts
 should call `stack` itself; `SVBMC.posterior` is what it returns.
+
+The weights are `stack`'s: by pooled log-joints where the runs kept what it takes, else cautious
+ones (`stack(caution="auto")`). The peers maximise the plain ELBO of the same I_j, which then reads
+higher while that of the true log density is lower; `stack(runs, caution=0)` has their objective.
 """
 
 from __future__ import annotations

@@ -1,14 +1,16 @@
-"""`fit()`: from a log density to a stacked posterior in one call: `launch` + `stack`."""
+"""`fit()`: from a log density to a verified posterior: `launch`, `stack`, `verify` in one call."""
 
 from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vbstack.analysis.diagnosis import diagnostics
 from vbstack.analysis.enough import FEWEST, TOLERANCE
@@ -17,18 +19,32 @@ from vbstack.checks import checked_positive, checked_whole
 from vbstack.launching.cores import available_cores
 from vbstack.launching.launcher import Launched, launched
 from vbstack.launching.progress import Reporter
-from vbstack.launching.settings import LaunchSettings
-from vbstack.modes import EngineChoice
+from vbstack.launching.settings import Announce, LaunchSettings
+from vbstack.launching.side_by_side import PointsFailed
+from vbstack.modes import (
+    BatchChoice,
+    EngineChoice,
+    EvaluationsUsed,
+    OnError,
+    Refine,
+    SolverName,
+    StartsKind,
+    WeightsKind,
+)
 from vbstack.posterior import StackedPosterior
 from vbstack.problem import Problem
 from vbstack.runs.run import Run, TooFewRuns
 from vbstack.runs.store import RunStore
-from vbstack.stacking.screening import Dropped
+from vbstack.stacking.screening import Dropped, Screen
 from vbstack.stacking.settings import StackSettings
+from vbstack.verifying import verify as verify_stack
 
-_STACK_SETTINGS = {field.name for field in fields(StackSettings)} - {"seed"}
 SMALLEST_WAVE, LARGEST_WAVE = 2, 8  # runs that "auto" adds at a time, as there are workers
 _PATIENCE = 50  # times its own cost between two stacks for the progress display
+
+
+class NotVerified(RuntimeWarning):
+    """A stack could not be checked against the model; the message says why."""
 
 
 def fit(
@@ -36,12 +52,35 @@ def fit(
     n_runs: int | str = "auto",
     *,
     store: RunStore | str | os.PathLike[str] | None = None,
+    executor: Any = None,
+    n_workers: int | None = None,
+    seed: int | None = None,
+    starts: StartsKind | ArrayLike | None = None,
     engine: EngineChoice = "auto",
+    options: Mapping[str, Any] | None = None,
+    on_error: OnError | None = None,
+    timeout: float | None = None,
+    run_timeout: float | None = None,
     max_runs: int = 40,
     gain_tolerance: float = TOLERANCE,
-    **settings: Any,
+    verify: int | bool | str = "auto",
+    weights: WeightsKind = "all",
+    evaluations: EvaluationsUsed = "auto",
+    tolerance: float = 0.02,
+    max_draws: int = 512,
+    final_draws: int = 128,
+    solver: SolverName = "certified",
+    screen: Screen | None = None,
+    caution: float | Literal["auto"] = "auto",
+    refine: Refine = "auto",
+    progress: bool = True,
+    announce: Announce | None = None,
+    fresh: bool = False,
+    trust_store: bool = False,
+    batch: BatchChoice = "auto",
+    evaluation_timeout: float | None = None,
 ) -> StackedPosterior:
-    """The stacked posterior of `n_runs` VBMC runs of the problem.
+    """The stacked posterior of `n_runs` VBMC runs of the problem, checked against the problem.
 
     Parameters
     ----------
@@ -49,52 +88,164 @@ def fit(
         "auto" launches four runs, then more in waves of as many as there are workers (two to
         eight), until they are enough (see `analysis.enough`) or there are `max_runs`. Of a store
         with more runs all are taken; with an array of starts there is a run for each.
-    gain_tolerance : float
-        For "auto": nats that one run alone may be worth, and share of posterior mass that may be
-        missing.
     store : RunStore or path, optional
-        Where the runs are kept; without one a temporary directory, whose place is printed.
+        Where the runs are kept; without one a temporary directory, whose place is printed. A store
+        that holds runs of this problem is continued.
+    executor, n_workers, seed, starts, options, on_error, run_timeout, announce, fresh, trust_store
+        As for `launch`.
+    batch, evaluation_timeout
+        As for `launch`: evaluations side by side within a run, and when one that hangs has failed.
     engine : "auto", "pyvbmc" or "native"
         What makes a run; "auto" is native for log densities without noise of up to ten
         parameters, pyvbmc for others.
-    **settings
-        For `launch` (executor, n_workers, seed, starts, options, fresh, trust_store, …) and `stack`
-        (weights, …).
+    timeout : float, optional
+        Seconds for all runs and the verification together.
+    gain_tolerance : float
+        For "auto": nats that one run alone may be worth, and share of posterior mass that may be
+        missing.
+    verify : "auto", int or bool
+        How many further evaluations, at draws of the stack, check it (see `vbstack.verify`).
+        "auto" and True are 7 % of those of the runs, 20 to 100; "auto" does none where the log
+        density is noisy. False leaves the stack unchecked.
+    weights, evaluations, tolerance, max_draws, final_draws, solver, screen, caution, refine
+        As for `stack`.
 
     All settings are checked before the first evaluation. Runs are called by their numbers in the
     plan (`kept`, `dropped`); those that failed are among the dropped, with the reason.
     """
-    given = {name: settings.pop(name) for name in _STACK_SETTINGS & set(settings)}
-    stacking = StackSettings(**{name: value for name, value in given.items() if value is not None})
+    rules = Screen() if screen is None else screen
+    stacking = StackSettings(
+        weights,
+        evaluations,
+        tolerance,
+        max_draws,
+        final_draws,
+        solver,
+        rules,
+        caution=caution,
+        refine=refine,
+    )
     if not isinstance(n_runs, str):
         n_runs = checked_whole("n_runs", n_runs, 1)
     elif n_runs != "auto":
         raise ValueError(f"n_runs={n_runs!r} must be a number of runs or 'auto'")
     max_runs = checked_whole("max_runs", max_runs, 1)
     gain_tolerance = checked_positive("gain_tolerance", gain_tolerance)
-    reporter = Reporter(silent=not settings.get("progress", True))
-    if not reporter.silent:
-        settings.setdefault("announce", StackSoFar())
+    checks = _checked_verify(verify)
+    reporter = Reporter(silent=not progress)
+    if announce is None and not reporter.silent:
+        announce = StackSoFar()
     if n_runs == "auto":
-        n_runs = _number_of_starts(settings.get("starts"), store, settings.get("fresh")) or n_runs
-    count = n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs)
-    asked = LaunchSettings(problem, count, store=store, engine=engine, **settings)
-    if not isinstance(n_runs, int):
-        asked = replace(asked, n_runs=max(count, _begun(asked)))
-        count = asked.n_runs
-    done = launched(asked, reporter=reporter)
-    posterior = _stacked(done, stacking)
-    while not isinstance(n_runs, int):
+        n_runs = _number_of_starts(starts, store, fresh) or n_runs
+    asked = LaunchSettings(
+        problem,
+        n_runs if isinstance(n_runs, int) else min(FEWEST, max_runs),
+        store=store,
+        executor=executor,
+        n_workers=n_workers,
+        seed=seed,
+        starts=starts,
+        engine=engine,
+        timeout=timeout,
+        run_timeout=run_timeout,
+        on_error=on_error,
+        options=options,
+        progress=progress,
+        announce=announce,
+        fresh=fresh,
+        trust_store=trust_store,
+        batch=batch,
+        evaluation_timeout=evaluation_timeout,
+    )
+    begun = time.monotonic()
+    if isinstance(n_runs, int):
+        done = launched(asked, reporter=reporter)
+        posterior = _stacked(done, stacking)
+    else:
+        done, posterior = _until_enough(asked, max_runs, gain_tolerance, stacking, reporter)
+    if checks is None or (checks == "auto" and verify == "auto" and problem.noisy):
+        return posterior
+    asked = replace(asked, store=done.store, fresh=False, trust_store=True)
+    return _checked_against_model(posterior, asked, checks, _left(timeout, begun))
+
+
+def _until_enough(
+    asked: LaunchSettings,
+    max_runs: int,
+    gain_tolerance: float,
+    stacking: StackSettings,
+    reporter: Reporter,
+) -> tuple[Launched, StackedPosterior]:
+    """The runs and their stack, in waves, until they are enough."""
+    begun, limit = time.monotonic(), asked.timeout
+    asked = replace(asked, n_runs=max(asked.n_runs, _begun(asked)))
+    while True:
+        done = launched(asked, reporter=reporter)
+        posterior = _stacked(done, stacking)
         found = diagnostics(posterior, tolerance=gain_tolerance)
-        if found.enough or count >= max_runs:
-            limit = "" if found.enough else f" But max_runs={max_runs} is reached."
-            reporter.say(f"{len(posterior.runs)} runs stacked. {found.verdict}{limit}")
-            break
-        count = min(max(count + _wave(asked), found.runs_needed), max_runs)
+        stopped = "" if found.enough else _stopped(asked.n_runs, max_runs, _left(limit, begun))
+        if found.enough or stopped:
+            reporter.say(f"{len(posterior.runs)} runs stacked. {found.verdict}{stopped}")
+            return done, posterior
+        count = min(max(asked.n_runs + _wave(asked), found.runs_needed), max_runs)
         reporter.say(f"{found.verdict} Going on to {count} runs.")
-        more = replace(asked, n_runs=count, store=done.store, fresh=False, trust_store=True)
-        posterior = _stacked(launched(more, reporter=reporter), stacking)
-    return posterior
+        asked = replace(
+            asked,
+            n_runs=count,
+            store=done.store,
+            timeout=_left(limit, begun),
+            fresh=False,
+            trust_store=True,
+        )
+
+
+def _stopped(count: int, max_runs: int, seconds_left: float | None) -> str:
+    """Why there are no more runs although they are not enough; empty if there can be."""
+    if count >= max_runs:
+        return f" But max_runs={max_runs} is reached."
+    return " But the time limit is reached." if seconds_left == 0.0 else ""
+
+
+def _left(timeout: float | None, begun: float) -> float | None:
+    """Seconds left of the time limit, 0 when it is over; None without one."""
+    return None if timeout is None else max(0.0, timeout - (time.monotonic() - begun))
+
+
+def _checked_verify(verify: int | bool | str) -> int | str | None:
+    """How many evaluations a verification has; None for no verification."""
+    if verify is False:
+        return None
+    if verify is True or verify == "auto":
+        return "auto"
+    if isinstance(verify, str):
+        raise ValueError(
+            f"verify={verify!r} must be 'auto', a number of evaluations, True or False"
+        )
+    return checked_whole("verify", verify, 2)
+
+
+def _checked_against_model(
+    posterior: StackedPosterior, asked: LaunchSettings, n: int | str, seconds: float | None
+) -> StackedPosterior:
+    """The verified posterior; as it was, with a warning, where the model could not be asked."""
+    try:
+        if seconds == 0.0:
+            raise TimeoutError("the time limit is reached")
+        return verify_stack(
+            posterior,
+            asked.problem,
+            n,
+            executor=asked.executor,
+            n_workers=asked.n_workers,
+            store=asked.store,
+            timeout=seconds,
+            progress=asked.progress,
+            trust_store=True,
+        ).posterior
+    except (PointsFailed, TimeoutError) as error:
+        why = str(error) or "the time limit is reached"
+        warnings.warn(NotVerified(f"the stack is not verified: {why}"), stacklevel=3)
+        return posterior
 
 
 def _number_of_starts(starts: Any, store: Any, fresh: Any) -> int | None:

@@ -7,6 +7,7 @@ from typing import Literal
 EngineName = Literal["pyvbmc", "native"]
 EngineChoice = Literal["auto", "pyvbmc", "native"]
 StartsKind = Literal["uniform", "sobol"]
+BatchChoice = Literal["auto"] | bool
 OnError = Literal["fail_run", "retry", "floor"]
 
 WeightsKind = Literal["all", "runs", "naive"]

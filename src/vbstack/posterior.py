@@ -23,6 +23,7 @@ from vbstack.modes import WeightsKind
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.run import WEIGHT_TOLERANCE, Run
 from vbstack.stacking.evidence import Evidence
+from vbstack.stacking.importance import pareto_smoothed
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.moments import mixture_moments
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
@@ -30,11 +31,14 @@ from vbstack.stacking.refinement import Refined
 from vbstack.stacking.screening import Dropped
 from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.support import Support
+from vbstack.stacking.verification import check_correctable
 from vbstack.stacking.weights import WeightSolution
 
 Seed = int | np.random.Generator | None
 
 _SUPPORT_DRAWS = 20_000
+_CORRECTED_OF = 8  # draws for each corrected one: importance weights are seldom larger
+_ROWS = 4096  # points at which the surrogate is evaluated together: 32 MB for a thousand pivots
 NO_RUN = -1  # of a component that refinement added
 
 
@@ -178,9 +182,34 @@ class StackedPosterior:
         named = np.append(np.asarray(self.kept, dtype=np.int64), NO_RUN)
         return named[self.mixture.owner[component]]
 
-    def sample(self, n: int, seed: Seed = None) -> Array:
-        """n independent draws (n, D) in the original space; without a seed they are always new."""
-        return self.labelled_sample(n, seed)[0]
+    def sample(self, n: int, seed: Seed = None, *, corrected: bool = False) -> Array:
+        """n draws (n, D) in the original space; without a seed they are always new.
+
+        With `corrected` they are chosen out of eight times as many by importance weights, with the
+        pooled surrogate for the log density: draws of the posterior rather than of the stack. Only
+        a stack that was verified, and whose weights can be trusted (k̂), can be corrected.
+        """
+        if not corrected:
+            return self.labelled_sample(n, seed)[0]
+        check_correctable(self.evidence.verified)
+        rng = np.random.default_rng(seed)
+        draws = self.sample(_CORRECTED_OF * n, rng)
+        ratios = self.surrogate_log_density(draws)[0] - self.log_pdf(draws)
+        weights = np.exp(pareto_smoothed(ratios).log_ratios - ratios.max())
+        chosen = rng.choice(len(draws), n, replace=False, p=weights / weights.sum())
+        return np.asarray(draws[chosen])
+
+    def surrogate_log_density(self, x: Array) -> tuple[Array, Array]:
+        """Mean and variance (n,) of the log density at points (n, D), given all evaluations.
+
+        An error where the evaluations of the runs cannot be pooled.
+        """
+        if self.surrogate is None:
+            raise ValueError(f"there is no pooled surrogate: {why_not_pool(self.runs)}")
+        y = self.mixture.links[0].forward(x)
+        parts = [self.surrogate.predict(y[i : i + _ROWS]) for i in range(0, len(y), _ROWS)]
+        mean, variance = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return mean - self.mixture.links[0].log_jacobian(y), variance
 
     def labelled_sample(self, n: int, seed: Seed = None) -> tuple[Array, Index]:
         """The draws of `sample`, and the component (n,) that each comes from."""

@@ -1,9 +1,9 @@
 """`verify()`: is the stack right? Ask the model at draws of it.
 
 A stack is a density that is cheap to draw from. Evaluations at n of its draws, all side by side,
-give its ELBO and the log evidence without trust in any surrogate (`stacking.verification`). If
-values are found that the surrogate did not expect, they join the pool, the stack is made again, and
-fresh draws are checked. What cannot be seen so is a mode that every run missed.
+give its ELBO and the log evidence without trust in any surrogate (`stacking.verified_estimates`).
+If values are found that the surrogate did not expect, they join the pool, the stack is made again,
+and fresh draws are checked. What cannot be seen so is a mode that every run missed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import math
 import os
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,23 +21,28 @@ import numpy as np
 from vbstack.arrays import Array
 from vbstack.assembly import stacked
 from vbstack.checks import checked_seconds, checked_whole
-from vbstack.launching.executors import check_can_be_sent, check_executor
+from vbstack.launching.back_ends import check_can_be_sent, check_executor
 from vbstack.launching.launcher import checked_store
 from vbstack.launching.progress import Reporter
 from vbstack.launching.settings import LaunchSettings
 from vbstack.launching.side_by_side import evaluated
 from vbstack.posterior import StackedPosterior
-from vbstack.problem import Evaluation, Problem
+from vbstack.problem import Evaluation, Problem, checked_problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.plan import Plan
 from vbstack.runs.store import RunStore
-from vbstack.stacking.verification import Points, VerifiedEvidence, verified
+from vbstack.stacking.verification import Points, Stated, VerifiedEvidence
+from vbstack.stacking.verified_estimates import AtDraws, verified
 
 FEWEST = 20  # evaluations of a verification: fewer say little about their own scatter
 SHARE = 0.07  # of the runs' evaluations, that "auto" spends
 MOST = 100
 ROUNDS = 3  # at most: a stack that is wrong after two more attempts needs other runs
 _MANY = 8192  # draws for the expectations of the surrogate
+
+
+class UndeclaredNoise(RuntimeWarning):
+    """The log density has noise, or more of it, than was declared; the message says how much."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,9 @@ def verify(
     Parameters
     ----------
     n : int or "auto"
-        Evaluations of each round; "auto" is 7 % of those that the runs took, 20 to 100.
+        Evaluations of each round; "auto" is 7 % of those that the runs took, 20 to 100. Two points
+        that the runs had evaluated are asked for again in the first round: noise that was not
+        declared shows there.
     executor, n_workers
         Where they are made, as for `launch`.
     store : RunStore or path, optional
@@ -113,6 +121,7 @@ def verify(
     trust_store : bool
         Do not ask whether the runs in the store were made with this log density.
     """
+    checked_problem(problem)
     count = number_of_draws(posterior, n)
     rounds = checked_whole("rounds", rounds, 1)
     check_executor(executor)
@@ -178,19 +187,36 @@ def _verified(
     noisy: bool,
 ) -> Verification:
     """Check the stack; after a round with surprises, make it again and check it with new draws."""
-    paid = 0
+    again = _evaluated_before(posterior)
+    before, differences = 0, np.zeros(0)
     for number in range(1, rounds + 1):
         reporter.say(f"verifying the stack with evaluations at {count} of its draws")
-        evaluations, new = made(_draws(posterior, count, seed, number))
-        paid += new
-        points = _points(posterior, Evaluations.of(evaluations, noisy))
-        found = _judged(posterior, points, seed, evaluations=count * number, rounds=number)
+        draws = _draws(posterior, count, seed, number)
+        evaluations, _ = made(np.vstack([draws, again.x]) if number == 1 else draws)
+        before += len(evaluations)
+        if number == 1:
+            differences = np.array([e.value for e in evaluations[count:]]) - again.values
+        new = Evaluations.of(evaluations[:count], noisy)
+        points = _points(posterior, new)
+        found = _judged(posterior, points, seed, differences, evaluations=before, rounds=number)
         reporter.say(found.verdict)
+        if number == 1 and found.undeclared > 0:
+            warnings.warn(UndeclaredNoise(found.undeclared_noise), stacklevel=4)
         if number == rounds or not points.surprising.any() or posterior.surrogate is None:
             break
         reporter.say("the surprising values join the pool, and the stack is made again")
-        posterior = _stacked_again(posterior, Evaluations.of(evaluations, noisy))
+        posterior = _stacked_again(posterior, new)
     return Verification(with_verified(posterior, found), found, points)
+
+
+def _evaluated_before(posterior: StackedPosterior) -> Evaluations:
+    """The best evaluation of the first run and of the last, which are asked for again."""
+    kept = [run.evaluations for run in posterior.runs if run.evaluations is not None]
+    several = [e for e in (*kept[:1], *kept[1:][-1:]) if np.isfinite(e.values).any()]
+    best = [int(np.argmax(e.values)) for e in several]
+    x = np.array([e.x[i] for e, i in zip(several, best, strict=True)])
+    values = np.array([e.values[i] for e, i in zip(several, best, strict=True)])
+    return Evaluations(x.reshape(-1, posterior.dimension), values)
 
 
 def _draws(posterior: StackedPosterior, count: int, seed: int, number: int) -> Array:
@@ -205,29 +231,33 @@ def _points(posterior: StackedPosterior, made: Evaluations) -> Points:
     log_q = posterior.log_pdf(made.x)
     if posterior.surrogate is None:
         return Points(made.x, made.values, made.sds, log_q)
-    mean, variance = _log_density(posterior, made.x)
+    mean, variance = posterior.surrogate_log_density(made.x)
     return Points(made.x, made.values, made.sds, log_q, mean, np.sqrt(variance))
 
 
-def _log_density(posterior: StackedPosterior, x: Array) -> tuple[Array, Array]:
-    """Mean and variance of the surrogate in the original space."""
-    assert posterior.surrogate is not None
-    link = posterior.mixture.links[0]
-    y = link.forward(x)
-    mean, variance = posterior.surrogate.predict(y)
-    return mean - link.log_jacobian(y), variance
-
-
 def _judged(
-    posterior: StackedPosterior, points: Points, seed: int, *, evaluations: int, rounds: int
+    posterior: StackedPosterior,
+    points: Points,
+    seed: int,
+    repeated: Array,
+    *,
+    evaluations: int,
+    rounds: int,
 ) -> VerifiedEvidence:
-    ratios = None
+    many = None
     if posterior.surrogate is not None:
         x = posterior.sample(_MANY, seed=np.random.default_rng([seed, 0]))
-        ratios = _log_density(posterior, x)[0] - posterior.log_pdf(x)
-    e = posterior.evidence
-    stated = (e.raw, e.total_sd) if e.from_pool is None else (e.from_pool.elbo, e.from_pool.elbo_sd)
-    return verified(points, ratios, stated=stated, evaluations=evaluations, rounds=rounds)
+        mean, variance = posterior.surrogate_log_density(x)
+        many = AtDraws(mean - posterior.log_pdf(x), variance)
+    e, draws_sd = posterior.evidence, posterior.solution.standard_error
+    pool = e.from_pool
+    if posterior.support is not None:
+        draws_sd = np.nan  # the surrogate's ELBO is not that of a mixture that is cut off
+    said = (e.raw, e.total_sd) if pool is None else (pool.elbo, pool.elbo_sd)
+    stated = Stated(*said, draws_sd if pool is not None else np.nan)
+    return verified(
+        points, many, stated=stated, evaluations=evaluations, rounds=rounds, repeated=repeated
+    )
 
 
 def _stacked_again(posterior: StackedPosterior, made: Evaluations) -> StackedPosterior:

@@ -1,5 +1,7 @@
 """The bracket holds the optimum of a hundred times longer run."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def trial(seed: int) -> tuple[bool, bool]:
     mixture, log_joint = random_mixture(seed, dimension, runs=3, size=4)
     free = FreeWeights.of("all", mixture, [0.0] * 3)
     rng = np.random.default_rng(seed)
-    settings = {"max_draws": 32, "final_draws": 64}
+    settings: Any = {"max_draws": 32, "final_draws": 64}
     short = optimise(mixture, log_joint, free, tolerance=0.05, rng=rng, **settings)
     draws = 100 * short.draws // mixture.size
     sample = Sample.draw(mixture, np.full(mixture.size, draws), rng)

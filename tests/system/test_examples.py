@@ -18,6 +18,7 @@ from examples import (
     fit_from_log_density,
     import_pickles,
     importance_sampling,
+    priors,
     quickstart,
     stack_pyvbmc_runs,
 )
@@ -88,6 +89,15 @@ def test_bounded_parameters_stay_within_their_bounds():
     posterior = bounded_parameters.main(1, options=SHORT_NATIVE, progress=False, screen=ANY)
     draws = posterior.sample(1000, seed=0)
     assert np.all((draws > bounded_parameters.LOWER) & (draws < bounded_parameters.UPPER))
+
+
+def test_priors_give_bounds_and_the_fixed_parameter_a_smaller_model():
+    """Truths by quadrature of the two integrals."""
+    comparison = priors.main(2, executor="here", progress=False)
+    found = {model.name: model.log_evidence for model in comparison.models}
+    assert found["source"] == pytest.approx(-19.1231, abs=0.03)
+    assert found["no source"] == pytest.approx(-20.7034, abs=0.03)
+    assert priors.without.names == ("background",)
 
 
 @pytest.mark.slow

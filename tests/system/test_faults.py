@@ -120,7 +120,7 @@ def test_a_time_limit_stops_the_processes_and_the_run_continues_later(tmp_path, 
     waiting.touch()
     target = problem(log=str(log), pause_at=8, pause_while=str(waiting))
     with pytest.raises(TooFewRuns, match="run 0: was stopped by the time limit"):
-        go(tmp_path / "store", 1, target=target, timeout=15)
+        go(tmp_path / "store", 1, target=target, timeout=15, batch=False)
     for pid in {int(line.split()[0]) for line in log.read_text().splitlines()}:
         assert not Path(f"/proc/{pid}").exists()
     waiting.unlink()

@@ -70,6 +70,7 @@ def test_a_posterior_is_read_with_its_evidence_and_its_density(name, method, elb
     assert evidence.raw == pytest.approx(-2.28101928582585e-05, rel=1e-9)
     assert posterior.names == ("a", "b")
     assert (posterior.evidence.from_pool is None) == (method == "own")
+    assert (posterior.settings.caution, posterior.solution.charge) == (0.0, 0.0)
     np.testing.assert_allclose(posterior.run_weights, [0.49997705, 0.50002295], atol=1e-8)
     points = np.array([[0.0, 0.5], [1.0, 0.4], [-3.0, 1.2], [0.0, 1.999]])
     found = posterior.log_pdf(points)

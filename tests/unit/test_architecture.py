@@ -19,7 +19,7 @@ RECORDS = {"arrays", "checks", "modes", "problem", "runs"}
 STACKING = {*RECORDS, "stacking", "posterior", "assembly"}
 EVERYTHING = {
     *(*STACKING, "numerics", "gaussian_process", "engines", "launching", "analysis", "output"),
-    *("plots", "fitting", "verifying", "compat", "cli", "calling"),
+    *("plots", "fitting", "verifying", "compat", "cli", "calling", "inputs"),
 }
 MAY_KNOW: dict[str, set[str]] = {
     "arrays": set(),
@@ -27,8 +27,9 @@ MAY_KNOW: dict[str, set[str]] = {
     "checks": {"arrays"},
     "numerics": {"arrays"},
     "calling": {"arrays", "checks"},
-    "problem": {"arrays", "checks", "calling"},
-    "runs": {"arrays", "checks", "modes", "problem"},
+    "inputs": {"arrays", "calling"},
+    "problem": {"arrays", "checks", "calling", "inputs"},
+    "runs": {"arrays", "checks", "modes", "inputs", "problem"},
     "gaussian_process": {*RECORDS, "numerics"},
     "engines": {*RECORDS, "numerics", "gaussian_process"},
     "launching": {*RECORDS, "engines"},

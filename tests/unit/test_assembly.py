@@ -96,7 +96,8 @@ def test_stacking_again_with_the_recorded_settings_gives_the_same_posterior(stor
 @pytest.mark.parametrize(
     ("name", "value"),
     [("weights", "some"), ("evaluations", "none"), ("solver", "sgd"), ("tolerance", -1.0),
-     ("max_draws", 2), ("final_draws", 10.5), ("seed", -1), ("seed", "x"), ("seed", None)],
+     ("max_draws", 2), ("final_draws", 10.5), ("seed", -1), ("seed", "x"), ("seed", None),
+     ("caution", -1.0), ("caution", "much"), ("caution", True), ("caution", float("inf"))],
 )  # fmt: skip
 def test_settings_are_judged_when_they_are_made(name, value):
     with pytest.raises(ValueError, match=f"{name}={value!r}"):

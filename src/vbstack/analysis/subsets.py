@@ -8,6 +8,9 @@ fitted to other draws:
 
     L(subset) ≈ L(w*) + ½ [ L̂_A(w) − L̂_A(w*) ] + ½ [ L̂_B(w) − L̂_B(w*) ]
 
+Weights that the stack chose with caution (`stacking.caution`) are chosen so here too; the ELBOs are
+without the charge.
+
 Where B contradicts A by far, the fit has failed, and the start is valued instead.
 """
 
@@ -21,6 +24,7 @@ from numpy.typing import ArrayLike
 from vbstack.arrays import Array, Index
 from vbstack.modes import WeightsKind
 from vbstack.posterior import StackedPosterior
+from vbstack.stacking.caution import Caution
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
 from vbstack.stacking.solver import maximise
@@ -94,10 +98,12 @@ class Subsets:
         counts = np.maximum(2, np.round(wanted)).astype(np.int64)
         first, second = (Sample.draw(mixture, counts, rng) for _ in range(2))
         reward = mixture.rewards(log_joint)
-        fitting, scoring = free.problem(first, reward), free.problem(second, reward)
+        pooled, errors = posterior.evidence.from_pool, posterior.settings.standard_errors
+        caution = Caution.of(posterior.runs, errors) if pooled is None else None
+        fitting, scoring = free.problem(first, reward, caution), free.problem(second, reward)
         own = posterior.weights if kind == "all" else posterior.run_weights
         owner = mixture.owner if kind == "all" else np.arange(mixture.n_runs)
-        base = fitting.value(own), scoring.value(own)
+        base = fitting.value(own) + fitting.charge(own), scoring.value(own)
         elbo = posterior.solution.lower
         naive, e = posterior.target == "naive", posterior.evidence
         return cls(
@@ -121,12 +127,14 @@ class Subsets:
         keep = np.flatnonzero(np.isin(self.owner, members))
         fitting, scoring = self.fitting.face(keep), self.scoring.face(keep)
         start = np.full(keep.size, 1 / keep.size) if self.naive else self._start(keep)
-        v, value, score = start, fitting.value(start), scoring.value(start)
+        v, score = start, scoring.value(start)
+        value = fitting.value(start) + fitting.charge(start)
         if not self.naive:
             optimum = maximise(fitting, start, _GOOD_ENOUGH, _GRADIENTS)
             found = scoring.value(optimum.weights)
             if found > score - _FAILED:
-                v, value, score = optimum.weights, optimum.value, found
+                v, score = optimum.weights, found
+                value = optimum.value + fitting.charge(v)
         whole = np.zeros(self.owner.size)
         whole[keep] = v
         gain = 0.5 * (value - self.base[0]) + 0.5 * (score - self.base[1])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -122,8 +122,22 @@ def prior_weights(text: str, names: list[str]) -> list[float]:
     return weights
 
 
-def whole_number(text: str) -> int:
+def number_or_auto(setting: str, text: str) -> float | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    try:
+        return float(text)
+    except ValueError:
+        raise ValueError(f"{setting} {text!r} should be a number or auto") from None
+
+
+def whole_number(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"--runs {text!r} should be a number or auto") from None
+        raise ValueError(f"{option} {text!r} should be a number or auto") from None
+
+
+def verify_number(text: str) -> int | str:
+    """How many evaluations check a stack: a number, or auto."""
+    return text if text == "auto" else whole_number("the number of evaluations", text)

@@ -1,4 +1,4 @@
-"""The command line: `vbstack fit · run · stack · report · compare · status · import · doctor`.
+"""The command line: `vbstack fit · run · stack · verify · report · compare · status · import` …
 
 Exit codes: 0 done, 1 a mistake of the user's with one clear line, 2 fewer runs than needed, 130
 interrupted (everything is kept).
@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 
 from vbstack.analysis.model_comparison import compare as compare_models
+from vbstack.assembly import numbered, posterior_of
 from vbstack.assembly import stack as stack_runs
 from vbstack.checks import checked_word
 from vbstack.cli.arguments import (
@@ -28,8 +29,10 @@ from vbstack.cli.arguments import (
     given_starts,
     load_problem,
     model_names,
+    number_or_auto,
     parsed_options,
     prior_weights,
+    verify_number,
     whole_number,
 )
 from vbstack.fitting import fit as fit_problem
@@ -47,6 +50,7 @@ from vbstack.runs.run import TooFewRuns
 from vbstack.runs.store import RunStore
 from vbstack.runs.versions import PYVBMC_PACKAGES, installed_versions
 from vbstack.stacking.screening import Screen
+from vbstack.verifying import verify as verify_stack
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, help=__doc__)
 
@@ -65,6 +69,13 @@ WhenFailing = Annotated[
 Starts = Annotated[
     str | None,
     typer.Option(help="uniform, sobol, or a text file of points, a row per run; uniform if new"),
+]
+Batch = Annotated[
+    bool | None,
+    typer.Option(
+        "--batch/--no-batch",
+        help="all points of an iteration at once; by default where workers are more than runs",
+    ),
 ]
 TrustStore = Annotated[
     bool,
@@ -117,9 +128,16 @@ def fit(
     executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
     starts: Starts = None,
     evaluations: ScoredWith = "auto",
+    verify: Annotated[
+        str, typer.Option(help="evaluations that check the stack: auto, a number, or no")
+    ] = "auto",
     engine: Engine = "auto",
     timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
     run_timeout: Annotated[float | None, typer.Option(help="seconds a run may take")] = None,
+    evaluation_timeout: Annotated[
+        float | None, typer.Option(help="seconds after which an evaluation has failed")
+    ] = None,
+    batch: Batch = None,
     on_error: WhenFailing = None,
     option: Options = None,
     fresh: Annotated[
@@ -130,7 +148,7 @@ def fit(
     as_json: AsJson = False,
 ) -> None:
     """Run VBMC several times, stack the runs, print the summary, save OUT/posterior.npz."""
-    count = runs if runs == "auto" else whole_number(runs)
+    count = runs if runs == "auto" else whole_number("--runs", runs)
     if not quiet:  # the lines of progress have said it
         warnings.simplefilter("ignore", RunsFailed)
     posterior = fit_problem(
@@ -141,10 +159,13 @@ def fit(
         n_workers=workers,
         executor=executor,
         starts=given_starts(starts),
-        evaluations=evaluations,
+        evaluations=checked_word("--evaluations", evaluations, EvaluationsUsed),
+        verify=False if verify == "no" else verify_number(verify),
         engine=checked_word("--engine", engine, EngineChoice),
         timeout=timeout,
         run_timeout=run_timeout,
+        evaluation_timeout=evaluation_timeout,
+        batch="auto" if batch is None else batch,
         on_error=None if on_error is None else checked_word("--on-error", on_error, OnError),
         options=parsed_options(option) or None,
         progress=not quiet,
@@ -206,6 +227,10 @@ def stack(
     max_draws: Annotated[int, typer.Option(help="per component")] = 512,
     final_draws: Annotated[int, typer.Option(help="per component with weight")] = 128,
     solver: Annotated[str, typer.Option(help="certified or adam")] = "certified",
+    caution: Annotated[
+        str,
+        typer.Option(help="standard errors of own log-joints to withstand, or auto"),
+    ] = "auto",
     seed: Annotated[int, typer.Option(help="of every draw")] = 0,
     refine: Annotated[str, typer.Option(help="by the pooled surrogate: auto, on, off")] = "auto",
     max_variance: Annotated[
@@ -227,9 +252,48 @@ def stack(
         solver=checked_word("--solver", solver, SolverName),
         screen=Screen(not all_runs, max_variance, min_runs),
         seed=seed,
+        caution=number_or_auto("--caution", caution),
         refine=given_refine(refine),
     )
     _finish(posterior, directory, as_json)
+
+
+@command
+def verify(
+    directory: Directory,
+    problem: ProblemName,
+    n: Annotated[str, typer.Option("--n", help="evaluations, at draws of the stack")] = "auto",
+    seed: Annotated[int, typer.Option(help="of the draws")] = 0,
+    workers: Annotated[int | None, typer.Option(help="processes; all cores by default")] = None,
+    executor: Annotated[str, typer.Option(help="local, here, or a Dask scheduler")] = "local",
+    timeout: Annotated[float | None, typer.Option(help="seconds for everything")] = None,
+    trust_store: TrustStore = False,
+    quiet: Annotated[bool, typer.Option(help="no progress")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check the stack of a store with further evaluations of the log density; they are kept.
+
+    Example: vbstack verify results model.py:problem --n 50
+    """
+    store = RunStore(directory)
+    posterior, note = posterior_of(store)
+    if note and not quiet:
+        print(f"vbstack: {note}", file=sys.stderr)
+    found = verify_stack(
+        numbered(posterior, list(store.runs())),
+        load_problem(problem),
+        verify_number(n),
+        executor=executor,
+        n_workers=workers,
+        store=store,
+        seed=seed,
+        timeout=timeout,
+        progress=not quiet,
+        trust_store=trust_store,
+    )
+    if not as_json:
+        print(f"{found}\n")
+    _finish(found.posterior, directory, as_json)
 
 
 @command

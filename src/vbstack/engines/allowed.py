@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from vbstack.arrays import Array
 from vbstack.problem import Problem
+from vbstack.runs.plausible import PlausibleBox
 
 # Draws of the plausible box among which one has to be allowed: a thousandth of the box is found
 # nearly always, and a constraint of a microsecond takes no time.
@@ -27,17 +28,18 @@ def draws_until_allowed(problem: Problem, rng: np.random.Generator) -> Iterator[
 
     A ValueError after 10,000 that are not.
     """
-    box = problem.plausible_lower_bounds, problem.plausible_upper_bounds
+    box = PlausibleBox.of(problem.description())
     for _ in range(_DRAWS):
-        point = rng.uniform(*box)
+        point = box.uniform(rng)
         is_allowed = problem.allows(point)
         yield point, is_allowed
         if is_allowed:
             return
     raise ValueError(
         f"problem: constraint is false at {_DRAWS:,} random points of the plausible box, "
-        f"{_text(box[0])} to {_text(box[1])}: move the box to where the constraint holds, or "
-        "check that the constraint is true for allowed points"
+        f"{_text(problem.plausible_lower_bounds)} to {_text(problem.plausible_upper_bounds)}: move "
+        "the box to where the constraint holds, or check that the constraint is true for allowed "
+        "points"
     )
 
 

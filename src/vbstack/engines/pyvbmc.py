@@ -1,22 +1,29 @@
-"""pyvbmc as an engine."""
+"""pyvbmc as an engine.
+
+pyvbmc knows two hard bounds or none. Of a parameter with one bound it sees the logarithm (`Link`),
+and with it the log density plus the log-Jacobian; the run that comes back has the link itself.
+"""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
+from vbstack.engines.one_thread import one_thread
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Problem
 from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.plausible import PlausibleBox
 from vbstack.runs.pyvbmc_objects import read_posterior
 from vbstack.runs.run import Run
+from vbstack.runs.transform import Link, Transform
 from vbstack.runs.versions import PYVBMC_PACKAGES, recorded_versions
 
 _LOW = -1e3  # stands for −inf while no evaluation is finite
@@ -34,31 +41,24 @@ def run_pyvbmc(
 
     Tips, release reminders and machine calibration are off; `options` are pyvbmc's own.
     """
-    from pyvbmc import VBMC
-
+    box = PlausibleBox.of(problem.description())
     known = {}
     if recorder.precomputed:
         earlier = Evaluations.of(recorder.precomputed, problem.noisy)
-        values = earlier.values.copy()
-        values[earlier.outside] = _substitutes(earlier.x[earlier.outside], earlier, problem)
-        parts = (earlier.x, values) + ((earlier.sds,) if problem.noisy else ())
+        z = box.link.forward(earlier.x)
+        values = earlier.values + box.link.log_jacobian(z)
+        values[earlier.outside] = _substitutes(z[earlier.outside], earlier, box)
+        parts = (z, values) + ((earlier.sds,) if problem.noisy else ())
         known = {"precomputed_evaluations": parts}
     begun = time.perf_counter()
-    with threadpool_limits(1), _quiet():
-        vbmc = VBMC(
-            _Answers(recorder),
-            start,
-            problem.lower_bounds,
-            problem.upper_bounds,
-            problem.plausible_lower_bounds,
-            problem.plausible_upper_bounds,
-            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
-            seed=seed,
-            **known,
-        )
+    with one_thread(), _quiet():
+        first = box.link.forward(start[None])[0]
+        vbmc = _vbmc(problem, box, _Answers(recorder, box), first, seed, options, **known)
+        if recorder.side_by_side and not known:
+            recorder.ahead(box.link.inverse(_first_points(problem, box, first, seed, options)))
         recorder.observe = lambda: _progress(vbmc)
         vp, results = vbmc.optimize()
-    return read_posterior(
+    run = read_posterior(
         vp,
         vbmc.get_gp(results["best_iter"]),
         recorder.evaluations(),
@@ -70,55 +70,101 @@ def run_pyvbmc(
         noise_level=2 if problem.noisy else 0,
         versions=recorded_versions(PYVBMC_PACKAGES),
     )
+    return replace(run, transform=_with_logarithms(run.transform, box.link))
 
 
 def check_pyvbmc_options(problem: Problem, options: Mapping[str, Any]) -> None:
     """An error if pyvbmc refuses these options when it is set up; nothing is evaluated."""
+    box = PlausibleBox.of(problem.description())
+    with _quiet():
+        _vbmc(problem, box, lambda z: 0.0, (box.low + box.high) / 2, 0, options)
+
+
+def _vbmc(
+    problem: Problem,
+    box: PlausibleBox,
+    answers: Callable[[Array], Any],
+    start: Array,
+    seed: int,
+    options: Mapping[str, Any],
+    **known: Any,
+) -> Any:
+    """A VBMC object in the space of the box, where no parameter has one bound alone."""
     from pyvbmc import VBMC
 
-    middle = (problem.plausible_lower_bounds + problem.plausible_upper_bounds) / 2
-    with _quiet():
-        VBMC(
-            lambda x: 0.0,
-            middle,
-            problem.lower_bounds,
-            problem.upper_bounds,
-            problem.plausible_lower_bounds,
-            problem.plausible_upper_bounds,
-            options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
-            seed=0,
-        )
+    logarithmic = box.link.signs != 0
+    return VBMC(
+        answers,
+        start,
+        np.where(logarithmic, -np.inf, problem.lower_bounds),
+        np.where(logarithmic, np.inf, problem.upper_bounds),
+        box.low,
+        box.high,
+        options={**OPTIONS, "specify_target_noise": problem.noisy, **options},
+        seed=seed,
+        **known,
+    )
+
+
+class _Enough(Exception):
+    """The points of the initial design are known."""
+
+
+def _first_points(
+    problem: Problem, box: PlausibleBox, start: Array, seed: int, options: Mapping[str, Any]
+) -> Array:
+    """The initial design (n, D) of a run, which does not depend on values: asked of a run without
+    any."""
+    points: list[Array] = []
+
+    def answers(z: Array) -> Any:
+        points.append(np.array(z, dtype=float).ravel())
+        if len(points) == count:
+            raise _Enough
+        return (0.0, 1.0) if problem.noisy else 0.0
+
+    vbmc = _vbmc(problem, box, answers, start, seed, options)
+    count = int(vbmc.options.get("fun_eval_start"))
+    with suppress(_Enough):
+        vbmc.optimize()
+    return np.array(points)
+
+
+def _with_logarithms(map_: Transform, link: Link) -> Transform:
+    """The map of a pyvbmc run, from its space through these logarithms to the parameters."""
+    kinds = np.where(link.signs != 0, link.kinds, map_.kinds)
+    return replace(map_, kinds=kinds, lower=link.lower, upper=link.upper)
 
 
 class _Answers:
     """Evaluations as pyvbmc wants them: a float, or (value, sd) when noisy; never −inf."""
 
-    def __init__(self, recorder: Recorder):
-        self.recorder = recorder
+    def __init__(self, recorder: Recorder, box: PlausibleBox):
+        self.recorder, self.box = recorder, box
 
-    def __call__(self, x: Array) -> float | tuple[float, float]:
-        evaluation = self.recorder(x)
-        value = evaluation.value
-        if np.isneginf(value):
-            made = self.recorder.evaluations()
-            value = float(_substitutes(np.array([evaluation.x]), made, self.recorder.problem)[0])
+    def __call__(self, z: Array) -> float | tuple[float, float]:
+        z = np.reshape(z, (1, -1))
+        evaluation = self.recorder(self.box.link.inverse(z)[0])
+        if np.isneginf(evaluation.value):
+            value = float(_substitutes(z, self.recorder.evaluations(), self.box)[0])
+        else:
+            value = evaluation.value + float(self.box.link.log_jacobian(z)[0])
         return value if evaluation.sd is None else (value, evaluation.sd)
 
 
-def _substitutes(x: Array, made: Evaluations, problem: Problem) -> Array:
-    """Finite values (n,) for points x (n, D) outside the support.
+def _substitutes(z: Array, made: Evaluations, box: PlausibleBox) -> Array:
+    """Finite values (n,) for points z (n, D), in the space of the box, outside the support.
 
     Each is the value of the nearest evaluation inside less min(2 + 40 d, 10) nats, with d the
     distance from it in widths of the plausible box.
     """
-    inside = ~made.outside
-    if not inside.any():
-        return np.full(len(x), _LOW)
-    widths = problem.plausible_upper_bounds - problem.plausible_lower_bounds
-    away = (x[:, None] - made.x[inside][None]) / widths
+    inside = made.seen_from(box.link)
+    if not inside.size:
+        return np.full(len(z), _LOW)
+    away = (z[:, None] - inside.x[None]) / (box.high - box.low)
     distances = np.sqrt(np.square(away).sum(axis=2))
     lowered = np.minimum(_STEP + _SLOPE * distances.min(axis=1), _DEEPEST)
-    return np.asarray(made.values[inside][distances.argmin(axis=1)] - lowered)
+    return np.asarray(inside.values[distances.argmin(axis=1)] - lowered)
 
 
 @contextmanager

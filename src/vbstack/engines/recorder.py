@@ -8,23 +8,22 @@ evaluation is paid twice; the result is the one that an uninterrupted run would 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from vbstack.arrays import Array
-from vbstack.checks import checked_word, shortened
+from vbstack.checks import checked_word
+from vbstack.engines.attempts import MakesAll, Rule, Wanted, one_after_the_other
 from vbstack.modes import OnError
 from vbstack.problem import Evaluation, EvaluationError, Problem
 from vbstack.runs.evaluations import Evaluations
 from vbstack.runs.journal import Journal
-from vbstack.runs.printable import LONGEST
 from vbstack.runs.run import Run
 
-_RETRIES = 3
 _BEFORE_JUDGED = 30  # evaluations before failures are judged
 _MOST_SCATTERED = 0.2  # share of failed evaluations above which a run fails, if they are scattered
 
@@ -52,6 +51,8 @@ class Evaluator(Protocol):
 
     def __call__(self, x: Array) -> Evaluation: ...
 
+    def many(self, points: Iterable[Array]) -> list[Evaluation]: ...
+
     def evaluations(self) -> Evaluations: ...
 
 
@@ -75,15 +76,21 @@ class Recorder:
         on_error: OnError = "fail_run",
         precomputed: Sequence[Evaluation] = (),
         watch: Callable[[Progress], None] | None = None,
+        makes_all: MakesAll | None = None,
+        evaluation_timeout: float | None = None,
     ):
         self.problem, self.seed, self.journal = problem, seed, journal
         self.on_error = checked_word("on_error", on_error, OnError)
         self.watch = watch or (lambda progress: None)
+        self.side_by_side = makes_all is not None or problem.vectorized
+        rule = Rule(self.on_error, evaluation_timeout)
+        self.makes_all = makes_all or one_after_the_other(problem, rule)
         # An engine that can tell its iteration and ELBO puts a function here.
         self.observe: Callable[[], tuple[int, float | None]] = lambda: (0, None)
         self.precomputed = list(precomputed)
         # By an earlier attempt at this run, by their place; damaged ones are missing.
         self.journalled = dict(journal.by_place)
+        self._ahead: dict[int, Evaluation] = {}  # made before the engine asked for them
         self.made: list[Evaluation] = []
         self.rejected: list[Evaluation] = []  # where the constraint is false: known for nothing
 
@@ -114,35 +121,71 @@ class Recorder:
         Where the constraint is false there is none: −inf comes back, and neither the journal nor
         the number of evaluations changes.
         """
-        index = len(self.made)
-        point = tuple(float(v) for v in np.ravel(x))
-        if self._is_rejected(point):
-            sd = 1.0 if self.problem.noisy else None
-            self.rejected.append(Evaluation(point, -np.inf, sd, 0.0))
-            return self.rejected[-1]
-        if index in self.journalled:
-            evaluation = self.journalled[index]
-            if evaluation.x != point:
+        return self.many([x])[0]
+
+    def many(self, points: Iterable[Array]) -> list[Evaluation]:
+        """The evaluations at all points, in order; new ones are made side by side if they can be.
+
+        Each is in the journal as soon as it is finished, with its place among those of the run. If
+        one fails the others are finished first.
+        """
+        asked = [tuple(float(v) for v in np.ravel(x)) for x in points]
+        rejected = [self.rejects(point) for point in asked]
+        paid = iter(self._paid([x for x, no in zip(asked, rejected, strict=True) if not no]))
+        return [
+            self._rejected(x) if no else self._counted(next(paid))
+            for x, no in zip(asked, rejected, strict=True)
+        ]
+
+    def ahead(self, points: Iterable[Array]) -> None:
+        """Make the evaluations at points that the engine will ask for next, one by one."""
+        asked = [tuple(float(v) for v in np.ravel(x)) for x in points]
+        paid = self._paid([point for point in asked if not self.rejects(point)])
+        self._ahead |= dict(enumerate(paid, len(self.made)))
+
+    def _paid(self, points: Sequence[tuple[float, ...]]) -> list[Evaluation]:
+        """The evaluations at the next points of the run, from the journal or new."""
+        found: dict[int, Evaluation] = {}
+        wanted = []
+        for place, point in enumerate(points, len(self.made)):
+            known = self.journalled.get(place, self._ahead.get(place))
+            if known is None:
+                wanted.append(Wanted(place, point, (self.seed, 2, place)))
+            elif known.x != point:
                 raise ReplayMismatch(
-                    f"evaluation {index} of the journal is at {list(evaluation.x)}, the run asks "
-                    f"for {list(point)}"
+                    f"evaluation {place} of the journal is at {list(known.x)}, the run asks for "
+                    f"{list(point)}"
                 )
-        else:
-            evaluation = self._new(index, point)
-            self.journal.append(evaluation, index)
+            else:
+                found[place] = known
+        failures: dict[int, EvaluationError] = {}
+        for place, one in self.makes_all(wanted) if wanted else ():
+            if isinstance(one, EvaluationError):
+                failures[place] = one
+            else:
+                self.journal.append(one, place)
+                found[place] = one
+        if failures:
+            raise failures[min(failures)]
+        return [found[place] for place in sorted(found)]
+
+    def _counted(self, evaluation: Evaluation) -> Evaluation:
         self.made.append(evaluation)
         self._check_floored()
         self.watch(Progress(len(self.made), *self.observe()))
         return evaluation
 
-    def _is_rejected(self, point: tuple[float, ...]) -> bool:
+    def _rejected(self, point: tuple[float, ...]) -> Evaluation:
+        sd = 1.0 if self.problem.noisy else None
+        self.rejected.append(Evaluation(point, -np.inf, sd, 0.0))
+        return self.rejected[-1]
+
+    def rejects(self, point: ArrayLike) -> bool:
+        """Whether the constraint is false at a point (D,); asking costs nothing."""
         try:
             return not self.problem.allows(np.array(point))
         except EvaluationError:  # as if the log density had failed
             return False
-
-    def _new(self, index: int, point: tuple[float, ...]) -> Evaluation:
-        return attempted(self.problem, point, (self.seed, 2, index), self.on_error)
 
     def _check_floored(self) -> None:
         """An error if many evaluations fail without a pattern: failures are then no support."""
@@ -168,22 +211,3 @@ class Recorder:
         distances = np.square(z[failed][:, None] - z[None]).sum(axis=2)
         distances[np.arange(failed.sum()), np.flatnonzero(failed)] = np.inf
         return bool(failed[distances.argmin(axis=1)].mean() > 0.5)
-
-
-def attempted(
-    problem: Problem, point: tuple[float, ...], seed: tuple[int, ...], on_error: OnError
-) -> Evaluation:
-    """A new evaluation, by the rule for failures; its generator has this seed and the attempt."""
-    begun = time.perf_counter()
-    for attempt in range(_RETRIES if on_error == "retry" else 1):
-        try:
-            rng = np.random.default_rng([*seed, attempt])
-            evaluation = problem.evaluation(np.array(point), rng)
-            return replace(evaluation, seconds=time.perf_counter() - begun)
-        except EvaluationError as error:
-            failure = error
-    if on_error != "floor":
-        raise failure
-    sd = 1.0 if problem.noisy else None
-    seconds = time.perf_counter() - begun
-    return Evaluation(point, -np.inf, sd, seconds, shortened(failure.message, LONGEST))

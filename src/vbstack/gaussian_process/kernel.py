@@ -26,11 +26,6 @@ def squared_exponential(v: Array, others: Array, variance: float) -> Array:
     return np.asarray(exponent.T)
 
 
-def squared_exponential_column(v: Array, one: Array, variance: float) -> Array:
-    """k (n,) between points (n, D) and one point (D,), by differences: nothing cancels."""
-    return np.asarray(variance * np.exp(-0.5 * np.square(v - one).sum(axis=1)))
-
-
 def kernel(hyperparameters: Hyperparameters, points: Array, others: Array) -> Array:
     """k (n, m) between points (n, D) and (m, D) of the run's space."""
     lengths = hyperparameters.lengths

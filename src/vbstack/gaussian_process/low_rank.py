@@ -22,7 +22,6 @@ from scipy.linalg import lapack, solve_triangular
 
 from vbstack.arrays import Array
 from vbstack.gaussian_process.integrals import expected_mean, kernel_means, kernel_pairs
-from vbstack.gaussian_process.kernel import squared_exponential_column
 from vbstack.gaussian_process.likelihood import factorised, log_likelihood
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData
@@ -30,7 +29,7 @@ from vbstack.gaussian_process.training_data import TrainingData
 EXACT = 1e-12  # fraction of the noise variance at which a factor counts as complete
 _ROUNDING = 1e-13  # fraction of σ_f² below which a pivot would be rounding error
 _ROUNDING_OF_LEFT = 1e-9  # smallest share of a noise variance that can be told from rounding
-_PIVOT_POINTS = 1500  # points among which pivots are sought; they are spread over all of them
+_PIVOT_POINTS = 4000  # points among which pivots are sought; they are spread over all of them
 
 
 @dataclass(frozen=True)
@@ -165,24 +164,19 @@ def dense_log_likelihood(prior: Prior, data: TrainingData) -> float:
 def _pivots(
     prior: Prior, data: TrainingData, tolerance: float, max_rank: int | None
 ) -> tuple[Array, Array]:
-    """The pivots (m, D) of a greedy Cholesky factorisation, and its factor (m, m)."""
+    """The pivots (m, D) of a greedy Cholesky factorisation, and its factor (m, m).
+
+    Each pivot is the point whose missed variance is largest in units of what it may miss, t_i: the
+    largest on the diagonal of what is left of K_ij / √(t_i t_j), whose blocked factorisation is
+    LAPACK's.
+    """
     inputs, noise_variance = data.inputs, data.noise_variance
     some = np.unique(np.linspace(0, len(inputs) - 1, _PIVOT_POINTS).astype(np.int64))
     some = some if len(some) < len(inputs) else np.arange(len(inputs))
-    v = inputs[some] @ prior.whitener.T
-    enough = np.maximum(tolerance * noise_variance[some], _ROUNDING * prior.variance)
-    rank = len(some) if max_rank is None else min(max_rank, len(some))
-    g, missed = np.empty((len(some), rank)), np.full(len(some), prior.variance)
-    chosen: list[int] = []
-    while len(chosen) < rank:
-        best = int(np.argmax(missed / enough))
-        if chosen and missed[best] <= enough[best]:  # one pivot at least, however loud the noise
-            break
-        column = squared_exponential_column(v, v[best], prior.variance)
-        column -= g[:, : len(chosen)] @ g[best, : len(chosen)]
-        column /= np.sqrt(missed[best])
-        g[:, len(chosen)] = column
-        missed = np.maximum(0, missed - column**2)
-        missed[best] = 0.0
-        chosen.append(best)
-    return inputs[some[chosen]], np.tril(g[chosen, : len(chosen)])
+    scale = np.sqrt(np.maximum(tolerance * noise_variance[some], _ROUNDING * prior.variance))
+    kernel = prior.kernel(inputs[some], inputs[some])
+    kernel /= scale[:, None] * scale
+    factor, order, rank, _ = lapack.dpstrf(kernel, tol=1.0, lower=1)
+    rank = max(1, min(rank, len(some) if max_rank is None else max_rank))  # however loud the noise
+    chosen = order[:rank] - 1
+    return inputs[some[chosen]], np.tril(factor[:rank, :rank]) * scale[chosen, None]

@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike
 from vbstack.checks import checked_seconds, checked_whole
 from vbstack.engines.allowed import check_plausible_box
 from vbstack.engines.registry import check_options, resolved
-from vbstack.launching.executors import check_executor
-from vbstack.modes import EngineChoice, EngineName, OnError, StartsKind
-from vbstack.problem import Problem
+from vbstack.launching.back_ends import check_executor, worker_count
+from vbstack.modes import BatchChoice, EngineChoice, EngineName, OnError, StartsKind
+from vbstack.problem import Problem, checked_problem
 from vbstack.runs.fingerprint import Fingerprint
 from vbstack.runs.plan import Plan, as_points
 from vbstack.runs.run import Run
@@ -44,13 +44,11 @@ class LaunchSettings:
     announce: Announce | None = None
     fresh: bool = False
     trust_store: bool = False
+    batch: BatchChoice = "auto"
+    evaluation_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.problem, Problem):
-            raise TypeError(
-                f"the problem is a {type(self.problem).__name__}, not a vbstack.Problem: give "
-                "Problem(log_density=…, plausible_lower_bounds=…, plausible_upper_bounds=…)"
-            )
+        checked_problem(self.problem)
         check_executor(self.executor)
         if self.announce is not None and not callable(self.announce):
             raise TypeError(f"announce is a {type(self.announce).__name__}, not a function")
@@ -58,10 +56,16 @@ class LaunchSettings:
             ("n_runs", checked_whole("n_runs", self.n_runs, 1)),
             ("timeout", checked_seconds("timeout", self.timeout)),
             ("run_timeout", checked_seconds("run_timeout", self.run_timeout)),
+            (
+                "evaluation_timeout",
+                checked_seconds("evaluation_timeout", self.evaluation_timeout),
+            ),
         ):
             object.__setattr__(self, name, value)
         if self.n_workers is not None:
             object.__setattr__(self, "n_workers", checked_whole("n_workers", self.n_workers, 1))
+        if self.batch not in (True, False, "auto"):
+            raise ValueError(f"batch={self.batch!r} must be True, False or 'auto'")
         starts: Any = self.starts
         if starts is not None and not isinstance(starts, str):
             expected = (self.n_runs, self.problem.dimension)
@@ -96,9 +100,19 @@ class LaunchSettings:
             starts=self.starts,  # type: ignore[arg-type]
             on_error=self.on_error,
             model=model,
+            batch=None if self.batch == "auto" else bool(self.batch),
+            batch_if_new=self._batch_if_new,
         )
         plan.start(self.n_runs - 1)  # an error if there are fewer starting points than runs
         return plan
+
+    def _batch_if_new(self) -> bool:
+        """Whether runs of a new store propose batches: where there is somebody to evaluate them
+        side by side, or in one call."""
+        if self.problem.vectorized:
+            return True
+        workers = worker_count(self.executor, self.n_workers)
+        return workers is not None and workers > self.n_runs
 
     def _engine(self, store: RunStore | None) -> EngineName:
         return engine_for(self.problem, None if self.fresh else store, self.engine)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from vbstack.arrays import Array
-from vbstack.launching.cores import available_cores
-from vbstack.launching.executors import is_local, outcomes
+from vbstack.launching.back_ends import is_local, worker_count
+from vbstack.launching.executors import outcomes
 from vbstack.launching.worker import Task
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.plan import Plan
@@ -43,7 +43,7 @@ def evaluated(
         known = {one.x for one in before.values()}
         new = [x for x in dict.fromkeys(asked) if x not in known]
         first = max(before, default=-1) + 1
-        parts = _parts(list(enumerate(new, first)), executor, n_workers)
+        parts = _parts(list(enumerate(new, first)), problem.vectorized, executor, n_workers)
         tasks = [Task(directory, i, plan, points=tuple(part)) for i, part in enumerate(parts)]
         reasons = _performed(executor, problem, tasks, n_workers, deadline)
     found = {one.x: one for one in log.read().values()}
@@ -85,10 +85,15 @@ def _without(task: Task, made: set[int]) -> Task:
 
 
 def _parts(
-    points: Sequence[tuple[int, tuple[float, ...]]], executor: Any, n_workers: int | None
+    points: Sequence[tuple[int, tuple[float, ...]]],
+    vectorized: bool,
+    executor: Any,
+    n_workers: int | None,
 ) -> list[Sequence[tuple[int, tuple[float, ...]]]]:
-    """The points of each task: one, but for local processes, which take a while to begin."""
+    """The points of each task: one, but for local processes, which take a while to begin, and for
+    a vectorized log density, which each worker calls once."""
     count = len(points)
-    if is_local(executor):
-        count = min(count, _PARTS * (n_workers or available_cores()))
+    if vectorized or is_local(executor):
+        workers = worker_count(executor, n_workers) or 1
+        count = min(count, workers if vectorized else _PARTS * workers)
     return [points[i::count] for i in range(count)]

@@ -10,12 +10,22 @@ import time
 import traceback
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from vbstack.checks import shortened
-from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch, attempted
+from vbstack.engines.attempts import (
+    MakesAll,
+    Rule,
+    Wanted,
+    calls,
+    one_call,
+    too_slow_text,
+    within,
+)
+from vbstack.engines.recorder import Progress, Recorder, ReplayMismatch
 from vbstack.engines.registry import engine_named
 from vbstack.modes import OutcomeStatus
 from vbstack.problem import EvaluationError, Problem
@@ -25,6 +35,10 @@ from vbstack.runs.printable import LONGEST, printable
 from vbstack.runs.store import RunStore
 
 _TRACEBACK = 4000  # characters of a traceback that are kept
+
+
+class RunStopped(BaseException):
+    """The launcher does not want the run any more, or is gone; that is no failure of the run."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Task:
     With `only_start`, only its first evaluation, at the start, is made and put in its journal.
     With `again`, these evaluations are made again, and no run. With `points`, by their places in
     the log of the directory (`PointLog`), these are evaluated and put there, and no run is made.
+    An evaluation that takes longer than `evaluation_timeout` seconds has failed.
     """
 
     directory: str
@@ -56,6 +71,17 @@ class Task:
     only_start: bool = False
     again: tuple[Recorded, ...] = ()
     points: tuple[tuple[int, tuple[float, ...]], ...] = ()
+    evaluation_timeout: float | None = None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is a run, or the beginning of one."""
+        return not (self.again or self.points)
+
+    @property
+    def rule(self) -> Rule:
+        """What happens when an evaluation fails."""
+        return Rule(self.plan.on_error or "fail_run", self.evaluation_timeout)
 
 
 @dataclass(frozen=True)
@@ -76,7 +102,7 @@ class Outcome:
     found: tuple[tuple[tuple[float, float | None], ...] | str, ...] = ()
 
 
-def perform_packed(packed: bytes, task: Task) -> Outcome:
+def perform_packed(packed: bytes, task: Task, makes_all: MakesAll | None = None) -> Outcome:
     """`perform` for a problem that came as bytes from our own launcher."""
     try:
         problem: Problem = pickle.loads(packed)
@@ -85,13 +111,18 @@ def perform_packed(packed: bytes, task: Task) -> Outcome:
         if task.points:
             return Outcome(task.index, "failed", printable(message))
         return _failed(RunStore(task.directory), task, message)
-    return perform(problem, task)
+    return perform(problem, task, makes_all)
 
 
-def perform(problem: Problem, task: Task) -> Outcome:
-    """Do one run, resuming it by replay if it was begun before."""
+def perform(problem: Problem, task: Task, makes_all: MakesAll | None = None) -> Outcome:
+    """Do one run, resuming it by replay if it was begun before.
+
+    Its evaluations are made by `makes_all`, which knows the task's rule for failures; without it
+    one after the other in this process.
+    """
     if task.again:
-        found = tuple(_made_again(problem, recorded) for recorded in task.again)
+        limit = task.evaluation_timeout
+        found = tuple(_made_again(problem, recorded, limit) for recorded in task.again)
         return Outcome(task.index, "asked", found=found)
     if task.points:
         return _evaluated(problem, task)
@@ -103,7 +134,9 @@ def perform(problem: Problem, task: Task) -> Outcome:
             if store.take_damaged_aside(task.index) is not None:
                 return Outcome(task.index, "finished", "was there already")
             store.path(task.index, "failed.json").unlink(missing_ok=True)
-            return (_begin if task.only_start else _finish)(problem, task, store)
+            with ExitStack() as journals:
+                do = _begin if task.only_start else _finish
+                return do(problem, task, store, journals, makes_all)
     except EvaluationError as error:
         return _failed(store, task, str(error), where=error.traceback, x=error.x.tolist())
     except OSError as error:
@@ -112,25 +145,29 @@ def perform(problem: Problem, task: Task) -> Outcome:
         return _failed(store, task, _said(error))
 
 
-def _begin(problem: Problem, task: Task, store: RunStore) -> Outcome:
+def _begin(
+    problem: Problem, task: Task, store: RunStore, journals: ExitStack, makes_all: MakesAll | None
+) -> Outcome:
     """Only the first evaluation of a run, which is that of its start; the run replays it."""
-    with ExitStack() as journals:
-        recorder = _recorder(problem, task, store, journals)
-        if not recorder.journalled and not recorder.precomputed:
-            recorder(task.plan.start(task.index))
+    recorder = _recorder(problem, task, store, journals, makes_all)
+    if not recorder.journalled and not recorder.precomputed:
+        recorder(task.plan.start(task.index))
     return Outcome(task.index, "begun")
 
 
 def _made_again(
-    problem: Problem, recorded: Recorded
+    problem: Problem, recorded: Recorded, limit: float | None
 ) -> tuple[tuple[float, float | None], ...] | str:
     """Value and sd now, with each of the seeds until one gives the same; or why there is none."""
     found = []
     for seed in recorded.seeds or ((0,),):
+        rng = np.random.default_rng(list(seed))
         try:
-            one = problem.evaluate(np.array(recorded.x), np.random.default_rng(list(seed)))
+            one = within(limit, partial(problem.evaluate, np.array(recorded.x), rng))
         except EvaluationError as error:
             return error.message
+        except TimeoutError:
+            return too_slow_text(limit)
         found.append(one)
         if one[0] == recorded.value:
             break
@@ -140,14 +177,17 @@ def _made_again(
 def _evaluated(problem: Problem, task: Task) -> Outcome:
     """Evaluate the task's points; one that fails does not keep the others from being made."""
     log, failures = PointLog(task.directory), []
-    for place, x in task.points:
-        try:
-            seed = (task.plan.seed, 6, place)
-            log.append(place, attempted(problem, x, seed, task.plan.on_error or "fail_run"))
-        except EvaluationError as error:
-            failures.append(error)
-        except OSError as error:
-            return Outcome(task.index, "failed", str(RunStore(task.directory).unwritable(error)))
+    wanted = [Wanted(place, x, (task.plan.seed, 6, place)) for place, x in task.points]
+    for call in calls(problem, wanted):
+        for one, found in zip(call, one_call(problem, call, task.rule), strict=True):
+            if isinstance(found, EvaluationError):
+                failures.append(found)
+                continue
+            try:
+                log.append(one.place, found)
+            except OSError as error:
+                reason = str(RunStore(task.directory).unwritable(error))
+                return Outcome(task.index, "failed", reason)
     if not failures:
         return Outcome(task.index, "asked")
     first = failures[0]
@@ -155,26 +195,23 @@ def _evaluated(problem: Problem, task: Task) -> Outcome:
     return Outcome(task.index, "failed", printable(str(first)), traceback=trace)
 
 
-def _finish(problem: Problem, task: Task, store: RunStore) -> Outcome:
-    with ExitStack() as journals:
-        return _finish_with(problem, task, store, journals)
-
-
-def _finish_with(problem: Problem, task: Task, store: RunStore, journals: ExitStack) -> Outcome:
+def _finish(
+    problem: Problem, task: Task, store: RunStore, journals: ExitStack, makes_all: MakesAll | None
+) -> Outcome:
     plan, notes = task.plan, list(store.set_aside)
     engine, start, seed = engine_named(plan.engine), plan.start(task.index), _seed(task)
     try:
-        recorder = _recorder(problem, task, store, journals)
+        recorder = _recorder(problem, task, store, journals, makes_all)
         notes += recorder.journal.damaged
-        run = engine(problem, start, seed, recorder, plan.options)
+        run = engine(problem, start, seed, recorder, plan.engine_options)
     except ReplayMismatch as mismatch:
         notes.append(
             f"could not be replayed ({mismatch}); its evaluations were used as known beforehand"
         )
         journals.close()
         store.give_up_replay(task.index)
-        recorder = _recorder(problem, task, store, journals)
-        run = engine(problem, start, seed, recorder, plan.options)
+        recorder = _recorder(problem, task, store, journals, makes_all)
+        run = engine(problem, start, seed, recorder, plan.engine_options)
     if recorder.floored:
         notes.append(f"{len(recorder.floored)} failed evaluations were floored")
     store.save(task.index, run)
@@ -185,7 +222,9 @@ def _seed(task: Task) -> int:
     return task.plan.run_seed(task.index)
 
 
-def _recorder(problem: Problem, task: Task, store: RunStore, journals: ExitStack) -> Recorder:
+def _recorder(
+    problem: Problem, task: Task, store: RunStore, journals: ExitStack, makes_all: MakesAll | None
+) -> Recorder:
     begun = time.monotonic()
     last = -1
 
@@ -199,9 +238,11 @@ def _recorder(problem: Problem, task: Task, store: RunStore, journals: ExitStack
         problem,
         _seed(task),
         journals.enter_context(store.journal(task.index)),
-        task.plan.on_error or "fail_run",
+        task.rule.on_error,
         store.precomputed(task.index),
         watch,
+        makes_all,
+        task.evaluation_timeout,
     )
 
 

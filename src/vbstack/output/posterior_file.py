@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +132,13 @@ def _places(header: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[Dropped, 
 
 
 def _settings(header: Mapping[str, Any]) -> StackSettings:
-    """The settings; of those, version 0.1.0 wrote the kind of weights only."""
+    """The settings; of those, version 0.1.0 wrote the kind of weights only.
+
+    Where there is no `caution`, the weights were chosen without.
+    """
     if "settings" not in header:
-        return StackSettings(weights=header["target"])
-    given = dict(checked_object("settings", header["settings"]))
+        return StackSettings(weights=header["target"], caution=0.0)
+    given = {"caution": 0.0, **checked_object("settings", header["settings"])}
     rules = checked_object("screen", given.pop("screen"))
     checked_truth("require_converged", rules["require_converged"])
     checked_number("max_variance", rules["max_variance"], finite=False)
@@ -168,6 +171,7 @@ def _solution(weights: NDArray[Any], header: Mapping[str, Any]) -> WeightSolutio
     given = checked_object("solution", header["solution"])
     for name in ("lower", "upper", "gap", "standard_error", "naive"):
         checked_number(f"solution: {name}", given[name], finite=name not in ("upper", "gap"))
+    checked_number("solution: charge", given.get("charge", 0.0), least=0.0)
     for name in ("draws", "iterations"):
         checked_integer(f"solution: {name}", given[name])
     checked_text("status", given["status"])
@@ -207,7 +211,9 @@ def _check_verified(given: Mapping[str, Any]) -> None:
         if field.name in ("n", "outside", "surprises", "evaluations", "rounds"):
             checked_integer(f"verified: {field.name}", given[field.name])
         else:
-            free = field.name == "shape" or field.name.startswith("stated")
+            if field.name not in given and field.default is not MISSING:
+                continue  # a file of an earlier version
+            free = field.name.startswith(("shape", "scatter", "stated", "overstated"))
             least = 0.0 if field.name.endswith("_sd") and not free else -math.inf
             checked_number(
                 f"verified: {field.name}", given[field.name], finite=not free, least=least

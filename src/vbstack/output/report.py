@@ -175,7 +175,8 @@ def _evidence_rows(posterior: StackedPosterior) -> list[tuple[str, float, str]]:
         ("entropy", e.entropy, "the second part of raw"),
         ("entropy s.e.", e.entropy_sd, "Monte Carlo error of the entropy"),
         ("quadrature sd", e.gp_sd, "error of the expected log-joint, from the runs' surrogates"),
-        ("gap", e.gap, "no weights of this kind have an ELBO higher by more"),
+        ("gap", e.gap, "no weights of this kind have an ELBO, less its charge, higher by more"),
+        ("charge", posterior.solution.charge, "taken off when own log-joints choose weights"),
     ]
     pooled = e.from_pool
     if pooled is not None:

@@ -54,6 +54,8 @@ def commands(posterior: StackedPosterior, origin: Origin | None) -> tuple[str, s
         words += ["--on-error", plan.on_error]
     if plan.starts is not None:
         words += ["--starts", "STARTS.txt" if isinstance(plan.starts, tuple) else plan.starts]
+    if plan.batch:
+        words += ["--batch"]
     for name, value in plan.as_json()["options"].items():
         words += ["--option", f"{name}={json.dumps(value)}"]
     return _about(plan), "\n".join([shlex.join(words), *finish])
@@ -90,6 +92,7 @@ def _options(settings: StackSettings) -> str:
         *("--weights", settings.weights, "--evaluations", settings.evaluations),
         *("--tolerance", repr(settings.tolerance), "--max-draws", repr(settings.max_draws)),
         *("--final-draws", repr(settings.final_draws), "--solver", settings.solver),
+        *("--caution", str(settings.caution)),
         *("--seed", repr(settings.seed), "--max-variance", repr(screen.max_variance)),
         *("--min-runs", repr(screen.min_runs)),
         *("--refine", {"auto": "auto", True: "on", False: "off"}[settings.refine]),

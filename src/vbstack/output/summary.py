@@ -7,6 +7,7 @@ import numpy as np
 from vbstack.analysis.diagnosis import disagreement
 from vbstack.posterior import StackedPosterior
 from vbstack.runs.printable import in_few_words, printable
+from vbstack.stacking.weights import WeightSolution
 
 
 def summary(posterior: StackedPosterior) -> str:
@@ -67,9 +68,16 @@ def _evidence_lines(posterior: StackedPosterior) -> list[str]:
         *_pooled_lines(posterior),
         f"  entropy s.e. {e.entropy_sd:.4f}   quadrature s.d. {e.gp_sd:.4f}",
         f"Weights       within {s.gap:.4f} nats of the best of their kind ({posterior.target}), "
-        f"which lies in [{s.lower:.4f}, {s.upper:.4f}]",
+        f"which lies in [{s.lower - s.charge:.4f}, {s.upper - s.charge:.4f}]",
+        *_charge_line(s),
         f"  {s.status}; {s.draws} draws, {s.iterations} gradients",
     ]
+
+
+def _charge_line(solution: WeightSolution) -> list[str]:
+    if solution.charge == 0:
+        return []
+    return [f"  after {solution.charge:.4f} is taken off for errors of own log-joints (caution)"]
 
 
 def _pooled_lines(posterior: StackedPosterior) -> list[str]:

@@ -34,6 +34,9 @@ _LOADED = ("LOAD_GLOBAL", "LOAD_NAME")
 _CHANGING = {"add", "append", "appendleft", "clear", "extend", "insert", "pop", "popleft", "remove"}
 _CHANGING |= {"setdefault", "update", "write"}  # methods that change what they are called on
 
+# What SciPy's random variables (since 1.15, such as scipy.stats.Normal) are made of.
+_RANDOM_VARIABLE = ("_original_parameters", "_components", "_weights", "_dist")
+
 
 class Canon:
     """Makes digests; `coded` says whether bytecode was among what the last ones were made of."""
@@ -306,11 +309,20 @@ def _is_content(name: str, value: Any) -> bool:
 
 
 def _distribution(value: Any) -> Any:
-    """A frozen distribution of SciPy by its name and parameters; None for anything else."""
+    """A frozen distribution of SciPy by its name and parameters; None for anything else.
+
+    A family of the user's own is also its class; one made of a histogram is that.
+    """
     if not type(value).__module__.startswith("scipy.stats"):
         return None
     if hasattr(value, "dist") and hasattr(value, "args") and hasattr(value, "kwds"):
-        return value.dist.name, value.args, value.kwds
+        family = value.dist
+        own = () if is_installed(type(family)) else (type(family),)
+        histogram = (family._histogram,) if hasattr(family, "_histogram") else ()
+        return family.name, value.args, value.kwds, *own, *histogram
+    if hasattr(value, "_original_parameters") or hasattr(value, "_components"):
+        parts = [vars(value).get(name) for name in _RANDOM_VARIABLE]
+        return repr(value).partition("(")[0], parts  # the family has no other name
     if hasattr(value, "covariance"):
         return np.asarray(value.covariance)
     if hasattr(value, "log_pdet"):

@@ -231,6 +231,7 @@ def _check_geometry(run: Run) -> None:
         and np.all(widths < _LARGEST_NUMBER)
         and np.all(narrow > 1 / _LARGEST_NUMBER)
         and np.all(np.abs(bounds) < _LARGEST_NUMBER)
+        and np.all(np.abs(places[:, map_.link.signs != 0]) < np.log(_LARGEST_NUMBER))
     ):
         raise ValueError("its components or bounds are too far out, too wide or too narrow")
     made = run.evaluations

@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from vbstack.inputs.mapped import Insertion, Mapped
+from vbstack.inputs.priors import IndependentPrior
 from vbstack.problem import Problem
 from vbstack.runs.canonical import (
     Canon,
@@ -56,7 +58,11 @@ class Fingerprint:
             walk.argument(f"args[{place}]", value)
         for name, value in problem.kwargs.items():
             walk.argument(f"kwargs[{name!r}]", value)
-        walk.callable("log_prior", problem.log_prior)
+        if isinstance(problem.log_prior, IndependentPrior):
+            for name, law in zip(problem.names, problem.log_prior.laws, strict=True):
+                walk.value(f"prior of {name!r}", law)
+        else:
+            walk.callable("log_prior", problem.log_prior)
         walk.callable("constraint", problem.constraint)
         return cls(dict(sorted(walk.parts.items())))
 
@@ -112,7 +118,10 @@ class _Walk:
         if id(function) in self._visited:
             return
         self._visited.add(id(function))
-        if isinstance(function, functools.partial):
+        if isinstance(function, Mapped):
+            self.callable(name, function.function)
+            self._map(function.map)
+        elif isinstance(function, functools.partial):
             self.callable(name, function.func)
             for place, value in enumerate(function.args):
                 self.value(f"{name}: argument {place} of the partial", value)
@@ -128,6 +137,14 @@ class _Walk:
             self._attributes(name, function, type(function).__call__)
         else:
             self.value(name, function)
+
+    def _map(self, map_: Any) -> None:
+        """Fixed parameters by their values; a prior transform as a function."""
+        if isinstance(map_, Insertion):
+            for parameter, value in map_.fixed.items():
+                self.value(f"fixed {parameter!r}", value)
+        else:
+            self.callable("transform", map_)
 
     def _function(self, name: str, function: Any) -> None:
         inner = function if isinstance(function, types.FunctionType) else inner_function(function)

@@ -19,6 +19,7 @@ from vbstack.arrays import Array
 from vbstack.checks import checked_whole, checked_word
 from vbstack.modes import EngineName, OnError, StartsKind
 from vbstack.runs.fingerprint import Fingerprint
+from vbstack.runs.plausible import PlausibleBox
 
 Points = tuple[tuple[float, ...], ...]
 
@@ -49,6 +50,10 @@ class Plan:
         may be changed from one launch to the next. None: not recorded, by version 0.1.0.
     model : Fingerprint or None
         Of the log density, to tell whether it changed. None: not recorded, by version 0.1.0.
+    batch : bool
+        Whether runs choose all points of an iteration before one is evaluated, so that they can be
+        evaluated side by side (native engine). The plan says it, for then runs do not depend on
+        the number of workers.
     """
 
     problem: Mapping[str, Any]
@@ -58,6 +63,7 @@ class Plan:
     starts: StartsKind | Points | None = "sobol"
     on_error: OnError | None = "fail_run"
     model: Fingerprint | None = field(default=None, repr=False)
+    batch: bool = False
 
     def __post_init__(self) -> None:
         checked_word("engine", self.engine, EngineName)
@@ -65,6 +71,8 @@ class Plan:
             checked_word("on_error", self.on_error, OnError)
         if not isinstance(self.options, Mapping):
             raise TypeError(f"options is a {type(self.options).__name__}, not a mapping")
+        if "batch" in self.options:
+            raise ValueError("batch is not an option of the engine: give batch=… to fit or launch")
         starts = self.starts
         if starts is not None and not isinstance(starts, str):
             starts = as_points(starts, len(self.problem["names"]))
@@ -76,22 +84,28 @@ class Plan:
             ("seed", checked_whole("seed", self.seed, 0)),
             ("options", dict(self.options)),
             ("starts", starts),
+            ("batch", bool(self.batch)),
         ):
             object.__setattr__(self, name, value)
+
+    @property
+    def engine_options(self) -> dict[str, Any]:
+        """The options, with what the plan says about batches; pyvbmc has none."""
+        batch = {"batch": True} if self.batch and self.engine == "native" else {}
+        return {**self.options, **batch}
 
     def run_seed(self, index: int) -> int:
         return run_seed(self.seed, index)
 
     def start(self, index: int) -> Array:
         """The start (D,) of run `index`."""
-        lower = np.array(self.problem["plausible_lower_bounds"], dtype=float)
-        upper = np.array(self.problem["plausible_upper_bounds"], dtype=float)
+        box = PlausibleBox.of(self.problem)
         if self.starts in ("uniform", None):  # version 0.1.0 recorded none, and they were uniform
-            return np.random.default_rng([self.run_seed(index), 0]).uniform(lower, upper)
+            return box.uniform(np.random.default_rng([self.run_seed(index), 0]))
         if self.starts == "sobol":
             power = int(np.ceil(np.log2(max(2, index + 1))))
-            sobol = qmc.Sobol(lower.size, rng=np.random.default_rng(self.seed))
-            return np.asarray(lower + (upper - lower) * sobol.random_base2(power)[index])
+            sobol = qmc.Sobol(box.low.size, rng=np.random.default_rng(self.seed))
+            return box.place(sobol.random_base2(power)[index, None])[0]
         assert isinstance(self.starts, tuple)
         if index >= len(self.starts):
             raise ValueError(
@@ -111,6 +125,7 @@ class Plan:
             "options": _plain(dict(self.options)),
             "starts": _plain(self.starts),
             "on_error": self.on_error,
+            "batch": self.batch,
             "model": None if self.model is None else dict(self.model.parts),
         }
         return {name: value for name, value in content.items() if value is not None}
@@ -126,6 +141,7 @@ class Plan:
             starts=content.get("starts"),
             on_error=content.get("on_error"),
             model=Fingerprint(dict(content["model"])) if "model" in content else None,
+            batch=content.get("batch", False) is True,
         )
 
     def differences(self, asked: Plan) -> list[str]:

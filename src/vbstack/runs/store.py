@@ -22,7 +22,7 @@ import socket
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -99,13 +99,15 @@ class RunStore:
         starts: StartsKind | Points | None = None,
         on_error: OnError | None = None,
         model: Fingerprint | None = None,
+        batch: bool | None = None,
+        batch_if_new: Callable[[], bool] = bool,
     ) -> Plan:
         """Create the store for this problem, or check that it is this problem's; returns the plan.
 
         What is None stays as it is in a store that exists; a new one gets a random seed and the
         defaults of `Plan`, with pyvbmc as its engine. Further starts and another on_error are in
         the plan that is returned; `record` writes them down. `model` is the fingerprint for a new
-        store; one that exists keeps its own.
+        store; one that exists keeps its own. `batch_if_new` is asked for a new store's `batch`.
         """
         asked: dict[str, Any] = {
             "engine": engine,
@@ -113,10 +115,13 @@ class RunStore:
             "options": options,
             "starts": starts,
             "on_error": on_error,
+            "batch": batch,
         }
         given = {name: value for name, value in asked.items() if value is not None}
         random = int.from_bytes(os.urandom(4), "little")
         defaults = {"seed": random, "engine": "pyvbmc", "model": model}
+        if batch is None and not self.exists():
+            defaults["batch"] = batch_if_new()
         new = Plan(**{**defaults, **given}, problem=problem.description())
         if not self.exists():
             try:

@@ -1,9 +1,15 @@
 """`Transform`: one run's unconstrained space u ↔ the original space θ, and log-Jacobians.
 
 A run's map has two parts. The *link* is the coordinate-wise, non-linear part and is the same for
-every run of one problem: y_d = θ_d where parameter d is unbounded, and y_d = F⁻¹((θ_d − a)/(b − a))
-where it has hard bounds (a, b); F is the logistic, normal or Student-t₄ distribution function.
-The rest is affine and differs between runs:
+every run of one problem. Parameter d becomes
+
+    y_d = θ_d                           without hard bounds
+    y_d = F⁻¹((θ_d − a)/(b − a))        between two; F is the logistic, normal or Student-t₄
+                                        distribution function
+    y_d = log(θ_d − a)                  above a lower bound alone
+    y_d = −log(b − θ_d)                 below an upper bound alone
+
+and increases with θ_d. The rest is affine and differs between runs:
 
     u = ((y − centre) / width) R / scale            y = centre + width ∘ (R (scale ∘ u))
 
@@ -12,7 +18,8 @@ So all runs that share a link are Gaussian mixtures in one common space, that of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +27,18 @@ from scipy.special import expit, logit, ndtr, ndtri
 
 from vbstack.arrays import Array
 
-UNBOUNDED, LOGIT, PROBIT, STUDENT4 = 0, 3, 12, 13  # pyvbmc's numbers for the same maps
-_NAMES = {UNBOUNDED: "unbounded", LOGIT: "logit", PROBIT: "probit", STUDENT4: "student4"}
+# The numbers of VBMC in MATLAB for the same maps; pyvbmc has all but the two logarithms.
+UNBOUNDED, LOG_ABOVE, LOG_BELOW, LOGIT, PROBIT, STUDENT4 = 0, 1, 2, 3, 12, 13
+_NAMES = {
+    UNBOUNDED: "unbounded",
+    LOG_ABOVE: "logarithm above a lower bound",
+    LOG_BELOW: "logarithm below an upper bound",
+    LOGIT: "logit",
+    PROBIT: "probit",
+    STUDENT4: "student4",
+}
+_SIGNS = {LOG_ABOVE: 1.0, LOG_BELOW: -1.0}  # θ = bound + sign · exp(sign · y)
+_LARGEST_EXPONENT = 709.0  # its exponential is a number yet
 _LOG_2PI = float(np.log(2 * np.pi))
 
 # Trapezoid nodes for E f(Y), Y Gaussian. The integrands are analytic in a strip, so the error falls
@@ -38,9 +55,28 @@ class Link:
     lower: Array
     upper: Array
 
+    @classmethod
+    def of_bounds(cls, lower: Array, upper: Array) -> Link:
+        """The link that runs have for these hard bounds: probit between two, else a logarithm."""
+        above, below = np.isfinite(lower), np.isfinite(upper)
+        kinds = np.select(
+            [above & below, above, below], [PROBIT, LOG_ABOVE, LOG_BELOW], default=UNBOUNDED
+        )
+        return cls(kinds.astype(np.int64), lower, upper)
+
     @property
     def dimension(self) -> int:
         return int(self.kinds.size)
+
+    @property
+    def signs(self) -> Array:
+        """+1 (D,) where a parameter has a lower bound alone, −1 an upper one alone, else 0."""
+        return (self.kinds == LOG_ABOVE) * 1.0 - (self.kinds == LOG_BELOW) * 1.0
+
+    @property
+    def logarithms(self) -> Link:
+        """Its logarithms alone: the identity for all parameters that have not exactly one bound."""
+        return replace(self, kinds=np.where(self.signs != 0, self.kinds, UNBOUNDED))
 
     @property
     def is_identity(self) -> bool:
@@ -61,26 +97,36 @@ class Link:
     def forward(self, x: Array) -> Array:
         """y (n, D) for points x (n, D) within the bounds; ±inf on a bound."""
         y = np.array(x, dtype=float)
-        for kind in self._bounded_kinds():
+        for kind in self._kinds_among(_QUANTILE):
             d = self.kinds == kind
             y[:, d] = _QUANTILE[kind](_to_unit(y[:, d], self.lower[d], self.upper[d]))
+        for kind in self._kinds_among(_SIGNS):
+            d, sign = self.kinds == kind, _SIGNS[kind]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                y[:, d] = sign * np.log(sign * (y[:, d] - self._one_bound(kind)))
         return y
 
     def inverse(self, y: Array) -> Array:
         """θ (n, D), strictly within the bounds even where y is far out in a tail."""
         x = np.array(y, dtype=float)
-        for kind in self._bounded_kinds():
+        for kind in self._kinds_among(_DISTRIBUTION):
             d = self.kinds == kind
             a, b = self.lower[d], self.upper[d]
             x[:, d] = a + _DISTRIBUTION[kind](x[:, d]) * (b - a)
-            x[:, d] = np.clip(x[:, d], np.nextafter(a, np.inf), np.nextafter(b, -np.inf))
+        for kind in self._kinds_among(_SIGNS):
+            d, sign = self.kinds == kind, _SIGNS[kind]
+            away = np.exp(np.minimum(sign * x[:, d], _LARGEST_EXPONENT))
+            x[:, d] = self._one_bound(kind) + sign * away
+        d = self.kinds != UNBOUNDED
+        ends = np.nextafter(self.lower[d], np.inf), np.nextafter(self.upper[d], -np.inf)
+        x[:, d] = np.clip(x[:, d], *ends)
         return x
 
     def log_jacobian(self, y: Array) -> Array:
         """log |det ∂θ/∂y| at each row of y (n, D)."""
         total = np.zeros(len(y))
         for d in np.flatnonzero(self.kinds):
-            total += _LOG_DENSITY[int(self.kinds[d])](y[:, d]) + self._log_range(int(d))
+            total += self._log_slope(int(d), y[:, d])
         return total
 
     def expected_log_jacobian(self, means: Array, variances: Array) -> Array:
@@ -91,14 +137,22 @@ class Link:
         total = np.zeros(len(means))
         for d in np.flatnonzero(self.kinds):
             y = means[:, d, None] + np.sqrt(variances[:, d, None]) * _NODES
-            total += _LOG_DENSITY[int(self.kinds[d])](y) @ _NODE_WEIGHTS + self._log_range(int(d))
+            total += self._log_slope(int(d), y) @ _NODE_WEIGHTS
         return total
 
-    def _bounded_kinds(self) -> list[int]:
-        return [int(kind) for kind in np.unique(self.kinds) if kind != UNBOUNDED]
+    def _kinds_among(self, these: Container[int]) -> list[int]:
+        return [int(kind) for kind in np.unique(self.kinds) if int(kind) in these]
 
-    def _log_range(self, d: int) -> float:
-        return float(np.log(self.upper[d] - self.lower[d]))
+    def _one_bound(self, kind: int) -> Array:
+        """The bounds of the parameters that have one alone, on this side."""
+        return (self.lower if kind == LOG_ABOVE else self.upper)[self.kinds == kind]
+
+    def _log_slope(self, d: int, y: Array) -> Array:
+        """log |dθ_d/dy_d| at values y of any shape."""
+        kind = int(self.kinds[d])
+        if kind in _SIGNS:
+            return _SIGNS[kind] * y
+        return np.asarray(_LOG_DENSITY[kind](y) + np.log(self.upper[d] - self.lower[d]))
 
 
 @dataclass(frozen=True)
@@ -108,9 +162,10 @@ class Transform:
     Parameters
     ----------
     kinds : (D,) integers
-        0 unbounded, 3 logit, 12 probit, 13 Student-t with four degrees of freedom.
+        0 unbounded, 1 logarithm above a lower bound, 2 logarithm below an upper bound, 3 logit, 12
+        probit, 13 Student-t with four degrees of freedom.
     lower, upper : (D,)
-        Hard bounds; −inf and +inf where `kinds` is 0.
+        Hard bounds; −inf and +inf where there are none.
     centre, width, scale : (D,)
         The affine part; `width` and `scale` are positive.
     rotation : (D, D)
@@ -126,7 +181,11 @@ class Transform:
     rotation: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kinds", np.asarray(self.kinds).astype(np.int64).ravel())
+        with np.errstate(invalid="ignore"):
+            kinds = np.asarray(self.kinds).astype(np.int64).ravel()
+        if not np.array_equal(kinds, np.ravel(self.kinds)):
+            raise ValueError(f"transform: kinds {self.kinds} are not whole numbers")
+        object.__setattr__(self, "kinds", kinds)
         size = self.kinds.size
         shapes = dict.fromkeys(("lower", "upper", "centre", "width", "scale"), (size,))
         for name, shape in {**shapes, "rotation": (size, size)}.items():
@@ -148,15 +207,15 @@ class Transform:
             raise ValueError(
                 f"transform: width {self.width} and scale {self.scale} must be positive"
             )
-        bounded = self.kinds != UNBOUNDED
-        finite = np.isfinite(self.lower) & np.isfinite(self.upper)
-        infinite = np.isneginf(self.lower) & np.isposinf(self.upper)
-        fits = np.where(bounded, finite & (self.lower < self.upper), infinite)
+        has_lower = ~np.isin(self.kinds, (UNBOUNDED, LOG_BELOW))
+        has_upper = ~np.isin(self.kinds, (UNBOUNDED, LOG_ABOVE))
+        fits = (np.isfinite(self.lower) == has_lower) & (np.isfinite(self.upper) == has_upper)
+        fits &= self.lower < self.upper
         if not fits.all():
             raise ValueError(
                 f"transform: kinds {self.kinds.tolist()} do not fit the bounds "
-                f"{self.lower.tolist()} to {self.upper.tolist()}: a bounded kind needs finite "
-                "bounds, lower below upper, and an unbounded one has none"
+                f"{self.lower.tolist()} to {self.upper.tolist()}: a logarithm needs its one bound, "
+                "an unbounded kind none, and the others two, lower below upper"
             )
         if not np.allclose(self.rotation.T @ self.rotation, np.eye(self.dimension), atol=1e-9):
             raise ValueError("transform: rotation is not orthogonal")

@@ -27,7 +27,8 @@ from vbstack.stacking.corrections import corrections
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled
 from vbstack.stacking.support import Support
-from vbstack.stacking.verification import ROUNDING, VerifiedEvidence
+from vbstack.stacking.verification import VerifiedEvidence
+from vbstack.stacking.verified_estimates import ROUNDING
 from vbstack.stacking.weights import WeightSolution
 
 MISFIT = 2.0  # of a process of exact values, in its standard deviations
@@ -83,7 +84,8 @@ class Evidence:
         Neither covers the selection bias of a noisy stack.
     gap : float
         No weights of the same kind (all, per run, naive) have an ELBO higher by more; the ELBO is
-        `pooled_elbo` when evaluations were pooled, otherwise `raw`.
+        `pooled_elbo` when evaluations were pooled, otherwise `raw`, on both sides less what caution
+        charges (`WeightSolution.charge`).
     noisy : bool
         Whether any stacked run had a noisy log density.
     not_pooled : str

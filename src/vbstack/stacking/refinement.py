@@ -9,7 +9,8 @@ is made.
 The surrogate errs where there are no evaluations, and a free search of it finds those errors: on a
 ring and with unequal modes it ran into made-up mass. So the search starts from the stack, is held
 near it, and judges every component by a lower confidence bound of its expected log-joint. By that
-bound the certified problem weighs the new components beside all of the runs'.
+bound the certified problem weighs the new components beside all of the runs'. And where the
+surrogate is not to be trusted there is no search (`is_trusted`).
 """
 
 from __future__ import annotations
@@ -40,9 +41,7 @@ from vbstack.stacking.support import Support
 from vbstack.stacking.weights import WeightSolution
 
 # "auto" refines only where the surrogate can be trusted (`is_trusted`):
-MISCALIBRATED = (
-    2.0  # times its stated errors; eleven stacks that lost up to 2,654 nats had 2.5 to 90
-)
+MISCALIBRATED = 2.0  # times its stated errors; eleven stacks that lost by it had 2.5 to 90
 DOUBTFUL = 0.1  # nats, its mean sd at draws of the stack; 0.4 and more on the hyperbolic problem
 TOO_MUCH = 3.0  # standard deviations by which an ELBO may be above the log evidence
 CAUTION = 2.0  # standard deviations, β

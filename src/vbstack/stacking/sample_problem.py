@@ -13,6 +13,9 @@ concave: it is the capacity of a discrete channel R with rewards r. Hence, on th
     g_j = r_j − Σ_n R_nj log q_w(x_n)        L̂(w) = Σ_j w_j g_j
     max_v L̂(v) − L̂(w)  ≤  max_j g_j − L̂(w)
 
+From log-joints that are not trusted fully a charge P(w) is taken (see `caution`); `value` and
+`gradient` are then those of L̂ − P, with the same bound.
+
 Weights may be tied: with a basis B, w = B v and v on a smaller simplex, R B is again a channel.
 
 R is kept as dense single-precision blocks: the draws of neighbouring components, against the
@@ -22,7 +25,7 @@ faster than a sparse matrix from which every negligible entry is removed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +33,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from vbstack.arrays import Array, Index
+from vbstack.stacking.caution import Caution
 from vbstack.stacking.draws import NEGLIGIBLE, draw
 from vbstack.stacking.mixture import Mixture
 
@@ -98,11 +102,13 @@ class SampleProblem:
     """The concave sample problem: maximise `value(w)` over the simplex.
 
     R = diag(share) · densities · diag(column_scale); `linear` (T,) is r_j − Σ_n R_nj log_scale_n.
+    With `caution` its charge is taken off.
     """
 
     blocks: tuple[DenseBlock, ...]
     column_scale: Array
     linear: Array
+    caution: Caution | None = None
 
     @classmethod
     def from_sample(
@@ -143,7 +149,12 @@ class SampleProblem:
             if mine.size:
                 values = b.densities.take(mine, axis=1)
                 blocks.append(DenseBlock(place[b.columns[mine]], values, b.log_scale, b.share))
-        return SampleProblem(tuple(blocks), self.column_scale[keep], self.linear[keep])
+        caution = None if self.caution is None else self.caution.face(keep)
+        return SampleProblem(tuple(blocks), self.column_scale[keep], self.linear[keep], caution)
+
+    def cautious(self, caution: Caution | None) -> SampleProblem:
+        """The same problem with this charge, or with none."""
+        return replace(self, caution=caution)
 
     def gradient(self, w: Array) -> Array:
         """g (T,), with L̂(w) = Σ_j w_j g_j. One pass: a block is still in cache the second time."""
@@ -154,11 +165,16 @@ class SampleProblem:
             np.log(np.maximum(mixed, _TINY, out=mixed), out=mixed)
             mixed *= b.share
             total[b.columns] += _product(mixed, b.densities)
-        return self.linear - self.column_scale * total
+        slope = self.linear - self.column_scale * total
+        return slope if self.caution is None else slope - self.caution.slope(w)
 
     def value(self, w: Array) -> float:
-        """L̂(w)."""
+        """L̂(w), less the charge."""
         return float(w @ self.gradient(w))
+
+    def charge(self, w: Array) -> float:
+        """What `value` leaves out of L̂(w) for caution's sake."""
+        return 0.0 if self.caution is None else self.caution.charge(w)
 
     def mixed(self, w: Array) -> list[Array]:
         """q_w(x_n) / exp(log_scale_n), block by block."""

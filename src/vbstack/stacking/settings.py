@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
-from vbstack.checks import checked_whole, checked_word
+from vbstack.checks import checked_not_negative, checked_whole, checked_word
 from vbstack.modes import EvaluationsUsed, Refine, SolverName, WeightsKind
+from vbstack.stacking.caution import STANDARD_ERRORS
 from vbstack.stacking.screening import Screen
 
 
@@ -22,6 +24,7 @@ class StackSettings:
     solver: SolverName = "certified"
     screen: Screen = field(default_factory=Screen)
     seed: int = 0
+    caution: float | Literal["auto"] = "auto"
     refine: Refine = "auto"
 
     def __post_init__(self) -> None:
@@ -47,3 +50,21 @@ class StackSettings:
             ("seed", checked_whole("seed", self.seed, 0)),
         ):
             object.__setattr__(self, name, value)
+        if self.caution != "auto":
+            given = checked_not_negative("caution", self.caution, 'or "auto"')
+            object.__setattr__(self, "caution", given)
+            if given and self.solver == "adam":
+                raise ValueError(
+                    f"caution={given!r} needs solver='certified': the paper's Algorithm 1 "
+                    "maximises the plain ELBO"
+                )
+
+    @property
+    def standard_errors(self) -> float:
+        """The caution in numbers, for weights by own log-joints.
+
+        There is none for naive weights, which are not chosen, and for the paper's solver.
+        """
+        if self.solver == "adam" or self.weights == "naive":
+            return 0.0
+        return STANDARD_ERRORS if self.caution == "auto" else self.caution

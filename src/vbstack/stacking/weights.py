@@ -12,6 +12,9 @@ sample, independent of A and C, for which both sides estimate the same L(v₀):
 
     gap = [ L̂_A(w) + gap_A(w) − L̂_A(v₀) ] − [ L̂_C(w) − L̂_C(v₀) ] + 2 s.e.
 
+With `caution` (see there) L is the ELBO less a charge, which is known without draws: gap and status
+are then about that.
+
 The number of draws grows until the gap is below the tolerance. Over-fitting falls like 1/N, so the
 next N is predicted from the last.
 """
@@ -27,6 +30,7 @@ from scipy import sparse
 from vbstack.arrays import Array, Index
 from vbstack.checks import checked_word
 from vbstack.modes import SolverName, WeightsKind
+from vbstack.stacking.caution import Caution
 from vbstack.stacking.elbo import FreshElbos, fresh_elbos, perplexity
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.sample_problem import Sample, SampleProblem
@@ -101,8 +105,14 @@ class FreeWeights:
         """Whether there are fewer free weights than components."""
         return bool(self.basis.shape[1] < self.basis.shape[0])
 
-    def problem(self, sample: Sample, reward: Array) -> SampleProblem:
-        return SampleProblem.from_sample(sample, reward, self.basis if self.tied else None)
+    def problem(
+        self, sample: Sample, reward: Array, caution: Caution | None = None
+    ) -> SampleProblem:
+        """The problem of these draws, with the charge of `caution` for component weights."""
+        basis = self.basis if self.tied else None
+        if caution is not None and basis is not None:
+            caution = caution.tied(basis)
+        return SampleProblem.from_sample(sample, reward, basis).cautious(caution)
 
     def weights(self, v: Array) -> Array:
         """Component weights (K,) of v."""
@@ -139,7 +149,8 @@ class WeightSolution:
     lower, upper : float
         ELBO of these weights on fresh draws, and that plus the gap.
     gap : float
-        upper − lower: no weights of the same kind are better by more than this.
+        upper − lower: no weights of the same kind have an ELBO, less its own charge, that is higher
+        by more than this.
     standard_error : float
         Monte Carlo standard error of `lower` (and so of the bracket's place).
     status : str
@@ -152,6 +163,9 @@ class WeightSolution:
         "certified" or "adam".
     naive : float
         ELBO of naive stacking, every run 1/M, on the draws of the sample problem.
+    charge : float
+        What the weights were charged for the errors of own log-joints (see `caution`): they are
+        those with the highest ELBO less charge. `lower`, `upper` and `naive` are without it.
     """
 
     weights: Array
@@ -164,6 +178,7 @@ class WeightSolution:
     iterations: int
     solver: SolverName
     naive: float
+    charge: float = 0.0
 
 
 def optimise(
@@ -175,15 +190,17 @@ def optimise(
     max_draws: int,
     final_draws: int,
     rng: np.random.Generator,
+    caution: Caution | None = None,
 ) -> WeightSolution:
     """Weights within `tolerance` nats of the best, or the best that `max_draws` allow.
 
-    `log_joint` (K,) are the components' expected log-joints in link space.
+    `log_joint` (K,) are the components' expected log-joints in link space. With `caution` the best
+    weights are those with the highest ELBO less charge.
     """
     reward = mixture.rewards(log_joint)
     few = max(2, min(first_draws(mixture.size), max_draws) // 3)
     pilot = Sample.draw(mixture, _counts(few * free.shares), rng)
-    rough = maximise(free.problem(pilot, reward), free.start, tolerance, 19)
+    rough = maximise(free.problem(pilot, reward, caution), free.start, tolerance, 19)
     v0 = without_negligible(rough.weights, 1e-2)
     if free.near:
         v0 = 0.5 * (rough.weights + free.start)
@@ -195,13 +212,15 @@ def optimise(
     sample = Sample.draw(mixture, _counts(first * share), rng)
     v = rough.weights
     while True:
-        problem = free.problem(sample, reward)
+        problem = free.problem(sample, reward, caution)
         optimum = maximise(problem, 0.7 * v + 0.3 * free.start, 0.4 * tolerance)
         iterations += optimum.gradients
         v = optimum.weights
         weights = free.weights(without_negligible(v, _NEGLIGIBLE_MASS))
-        fresh = fresh_elbos(mixture, log_joint, [weights, free.weights(v0)], final_draws, rng)
-        gap, flattery = bracket(problem, optimum, v0, fresh)
+        both = weights, free.weights(v0)
+        fresh = fresh_elbos(mixture, log_joint, both, final_draws, rng)
+        charge, charge0 = (0.0 if caution is None else caution.charge(w) for w in both)
+        gap, flattery = bracket(problem, optimum, v0, fresh, charge - charge0)
         growth = _growth(gap, flattery, tolerance, max_draws, sample)
         if growth <= 0:
             break
@@ -217,7 +236,8 @@ def optimise(
         draws=sample.size,
         iterations=iterations,
         solver="certified",
-        naive=problem.value(free.naive),
+        naive=problem.cautious(None).value(free.naive),
+        charge=charge,
     )
 
 
@@ -227,15 +247,20 @@ def _counts(wanted: Array) -> Index:
 
 
 def bracket(
-    problem: SampleProblem, optimum: SampleOptimum, v0: Array, fresh: FreshElbos
+    problem: SampleProblem,
+    optimum: SampleOptimum,
+    v0: Array,
+    fresh: FreshElbos,
+    charged: float = 0.0,
 ) -> tuple[float, float]:
     """The gap of the first of `fresh`, and the part of it that more draws would shrink.
 
-    The second of `fresh` are the reference weights v₀, independent of the problem's draws.
+    The second of `fresh` are the reference weights v₀, independent of the problem's draws;
+    `charged` is what a cautious problem charges the first more than the second.
     """
     noise = problem.influence(optimum.weights) - problem.influence(v0)
     in_sample = optimum.value - problem.value(v0)
-    on_fresh = float(fresh.values[0] - fresh.values[1])
+    on_fresh = float(fresh.values[0] - fresh.values[1]) - charged
     error = np.hypot(np.linalg.norm(noise), fresh.standard_error(0, 1))
     flattery = max(0.0, in_sample - on_fresh) + 2 * float(error)
     return optimum.gap + flattery, flattery

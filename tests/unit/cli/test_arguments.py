@@ -11,6 +11,7 @@ from vbstack.cli.arguments import (
     given_starts,
     load_problem,
     model_names,
+    number_or_auto,
     parsed_options,
     prior_weights,
     whole_number,
@@ -101,9 +102,13 @@ def test_options_are_json_where_they_are_json():
 
 
 def test_numbers_and_names():
-    assert whole_number("12") == 12
+    assert whole_number("--runs", "12") == 12
     with pytest.raises(ValueError, match="'many' should be a number or auto"):
-        whole_number("many")
+        whole_number("--runs", "many")
+    given = [number_or_auto("--caution", text) for text in ("1.5", "auto")]
+    assert given == [1.5, "auto"]
+    with pytest.raises(ValueError, match="--caution 'much' should be a number or auto"):
+        number_or_auto("--caution", "much")
     assert prior_weights("2,1", ["a", "b"]) == [2.0, 1.0]
     for wrong in ("2", "a,b"):
         with pytest.raises(ValueError, match="should be 2 numbers"):

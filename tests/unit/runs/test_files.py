@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 from tests.synthetic import random_run
-from vbstack import Evaluations, FileError, StackedPosterior, Surrogate, load_runs, save_runs, stack
+from vbstack import (
+    Evaluations,
+    FileError,
+    StackedPosterior,
+    Surrogate,
+    Transform,
+    load_runs,
+    save_runs,
+    stack,
+)
+from vbstack.runs.files import pack_runs, write_file
 
 
 def full_run(seed=0):
@@ -64,6 +74,56 @@ def test_compact_files_keep_what_stacking_needs(tmp_path):
     np.testing.assert_allclose(
         back.expected_log_joint_covariance, run.expected_log_joint_covariance, rtol=1e-6
     )
+
+
+def behind_one_bound(seed=0, **changes):
+    """A run of a parameter above 0 and one below 5; changes are entries of its transform."""
+    parts = {
+        "kinds": [1, 2],
+        "lower": [0.0, -np.inf],
+        "upper": [np.inf, 5.0],
+        "centre": [0.5, -1.0],
+        "width": [2.0, 0.5],
+        "scale": [1.0, 1.0],
+        "rotation": np.eye(2),
+    }
+    rng = np.random.default_rng(seed)
+    return random_run(rng, 2, transform=Transform(**{**parts, **changes}))
+
+
+def test_a_stack_behind_one_bound_comes_back_in_the_users_units(tmp_path):
+    posterior = stack([behind_one_bound(0), behind_one_bound(1)])
+    back = StackedPosterior.load(posterior.save(tmp_path / "stack.npz"))
+    x = back.sample(1000, seed=0)
+    np.testing.assert_array_equal(x, posterior.sample(1000, seed=0))
+    np.testing.assert_array_equal(back.log_pdf(x), posterior.log_pdf(x))
+    for points in (x, back.mode()[None], back.components.centres):
+        assert ((points[:, 0] > 0) & (points[:, 1] < 5)).all()
+    assert back.pdf([-1.0, 0.0]) == back.pdf([1.0, 6.0]) == 0
+    mean, covariance = back.moments()
+    error = np.sqrt(np.diag(covariance) / len(x))
+    np.testing.assert_array_less(np.abs(x.mean(axis=0) - mean), 5 * error)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("kinds", [1, 1], "do not fit the bounds"),
+        ("kinds", [1.5, 2], "not whole numbers"),
+        ("kinds", [-1, 2], "unknown kinds"),
+        ("lower", [-np.inf, -np.inf], "do not fit the bounds"),
+        ("lower", [np.nan, -np.inf], "do not fit the bounds"),
+        ("upper", [1.0, 5.0], "do not fit the bounds"),
+        ("upper", [np.inf, np.inf], "do not fit the bounds"),
+        ("centre", [1e4, 0.0], "too far out"),
+    ],
+)
+def test_a_file_with_a_bad_link_is_refused(tmp_path, name, value, message):
+    arrays, headers = pack_runs([behind_one_bound()])
+    arrays[f"0000/transform.{name}"] = np.array(value, dtype=float)
+    path = write_file(tmp_path / "bad.npz", "runs", arrays, {"runs": headers})
+    with pytest.raises(FileError, match=message):
+        load_runs(path)
 
 
 def test_a_posterior_comes_back(tmp_path):

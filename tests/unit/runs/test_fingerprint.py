@@ -7,6 +7,7 @@ import textwrap
 import threading
 import types
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -146,11 +147,102 @@ def test_caches_and_decorated_functions_are_what_is_in_them():
     ],
 )
 def test_frozen_distributions_are_their_name_and_parameters(one, same, other):
-    before = of(density, log_prior=one)
-    point = [0.4, 0.6] if hasattr(one, "alpha") or hasattr(one, "dim") else 0.3
-    one.logpdf(point)  # fills caches
-    assert of(density, log_prior=one) == before == of(density, log_prior=same)
-    assert before.differences(of(density, log_prior=other)) == ["log_prior"]
+    before = Canon().digest(one)
+    one.logpdf([0.4, 0.6] if hasattr(one, "alpha") or hasattr(one, "dim") else 0.3)  # fills caches
+    assert Canon().digest(one) == before == Canon().digest(same)
+    assert before != Canon().digest(other)
+
+
+def family(slope):
+    """A distribution of the user's own, whose code holds the slope."""
+    text = f"""
+    class Line(stats.rv_continuous):
+        def _pdf(self, x):
+            return 1 + {slope} * (x - 0.5)
+    """
+    space = {"stats": stats, "__name__": "__main__"}
+    exec(textwrap.dedent(text), space)
+    line: Any = space["Line"]
+    return line(a=0, b=1)()
+
+
+def histogram(seed):
+    return stats.rv_histogram(np.histogram(np.random.default_rng(seed).normal(size=100), 9))()
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        (stats.norm(0, 1), stats.norm(0, 1), stats.norm(0, 2)),
+        (stats.norm(0, 1), stats.norm(0, 1), stats.cauchy(0, 1)),
+        (family(1.0), family(1.0), family(0.5)),
+        (histogram(0), histogram(0), histogram(1)),
+        (stats.Normal(mu=0), stats.Normal(mu=0), stats.Normal(mu=0.5)),
+        (
+            stats.make_distribution(stats.gamma)(a=2),
+            stats.make_distribution(stats.gamma)(a=2),
+            stats.make_distribution(stats.invgamma)(a=2),
+        ),
+        (
+            stats.truncate(stats.Normal(mu=0), 0, 5),
+            stats.truncate(stats.Normal(mu=0), 0, 5),
+            stats.truncate(stats.Normal(mu=0), 0, 6),
+        ),
+    ],
+)
+def test_the_prior_of_each_parameter_is_a_part(one, same, other):
+    def parts(law):
+        prior = {"a": stats.norm(1, 2), "b": law}
+        box: dict[str, Any] = {
+            "plausible_lower_bounds": [-1, 0.3],
+            "plausible_upper_bounds": [1, 0.6],
+        }
+        return Fingerprint.of(Problem(density, prior=prior, **box))
+
+    assert parts(one) == parts(same)
+    assert parts(one).differences(parts(other)) == ["prior of 'b'"]
+
+
+def test_a_joint_prior_is_one_part():
+    def parts(scale):
+        prior = stats.multivariate_normal([0, 0], np.eye(2) * scale)
+        return Fingerprint.of(Problem(density, prior=prior))
+
+    assert parts(1.0) == parts(1.0)
+    assert parts(1.0).differences(parts(2.0)) == ["log_prior"]
+
+
+def test_fixed_values_are_parts_and_what_they_are_fixed_in_too():
+    def three(scale=1.0, limit=5.0):
+        return Problem(
+            functools.partial(density, shift=scale),
+            names=("a", "b", "c"),
+            prior=stats.multivariate_normal(np.zeros(3), np.eye(3) * scale),
+            constraint=lambda x: bool(x[0] < limit),
+        )
+
+    before = Fingerprint.of(three().fixed(b=2.0))
+    assert before == Fingerprint.of(three().fixed(b=2.0))
+    assert before.differences(Fingerprint.of(three().fixed(b=3.0))) == ["fixed 'b'"]
+    assert "fixed 'b'" in before.differences(Fingerprint.of(three().fixed(c=2.0)))
+    twice, once = three().fixed(b=2.0).fixed(c=1.0), three().fixed(c=1.0, b=2.0)
+    assert Fingerprint.of(twice) == Fingerprint.of(once)
+    changed = before.differences(Fingerprint.of(three(2.0).fixed(b=2.0)))
+    assert "log_density: argument 'shift' of the partial" in changed
+    assert any(part.startswith("log_prior") for part in changed)
+    changed = before.differences(Fingerprint.of(three(limit=6.0).fixed(b=2.0)))
+    assert changed == ["constraint: closure variable 'limit'"]
+
+
+def test_a_prior_transform_is_a_function_like_any_other():
+    def problem(width):
+        return Problem.from_prior_transform(density, lambda u: width * u, 1)
+
+    parts = Fingerprint.of(problem(2.0))
+    assert "transform: code" in parts.parts
+    assert parts.differences(Fingerprint.of(problem(3.0))) == [
+        "transform: closure variable 'width'"
+    ]
 
 
 @pytest.mark.parametrize(

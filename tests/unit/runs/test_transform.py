@@ -6,8 +6,9 @@ from pyvbmc.parameter_transformer import ParameterTransformer
 from scipy.integrate import quad
 from scipy.stats import norm, ortho_group
 
-from vbstack import Transform
+from vbstack import Link, Transform
 from vbstack.runs.pyvbmc_objects import read_transform
+from vbstack.runs.transform import LOG_ABOVE, LOG_BELOW, PROBIT, UNBOUNDED
 
 LOWER = np.array([[-3.0, -np.inf, 0.0, 10.0]])
 UPPER = np.array([[5.0, np.inf, 1.0, 1e4]])
@@ -82,6 +83,68 @@ def test_expected_log_jacobian_equals_numerical_integration(kind, mean, sd):
     assert ours == pytest.approx(expected, abs=1e-8)
 
 
+ONE_BOUND = Transform(
+    kinds=np.array([LOG_ABOVE, LOG_BELOW, UNBOUNDED, PROBIT]),
+    lower=np.array([-2.0, -np.inf, -np.inf, 0.0]),
+    upper=np.array([np.inf, 5.0, np.inf, 1.0]),
+    centre=np.array([0.5, -1.0, 2.0, 0.1]),
+    width=np.array([2.0, 0.5, 1.0, 1.5]),
+    scale=np.array([1.0, 3.0, 0.5, 1.0]),
+    rotation=ortho_group.rvs(4, random_state=3),
+)
+
+
+def test_one_bound_is_a_logarithm_that_increases_and_inverts():
+    x = np.array([[-1.9, 4.9, 0.3, 0.2], [-2 + 1e-13, -1e6, 7.0, 0.5], [1e9, 3.0, -7.0, 0.9]])
+    link = ONE_BOUND.link
+    y = link.forward(x)
+    np.testing.assert_allclose(y[:, 0], np.log(x[:, 0] + 2.0))
+    np.testing.assert_allclose(y[:, 1], -np.log(5.0 - x[:, 1]))
+    np.testing.assert_allclose(link.inverse(y), x, rtol=1e-12)
+    np.testing.assert_allclose(ONE_BOUND.inverse(ONE_BOUND.forward(x)), x, rtol=1e-9)
+    low, high = link.forward(np.array([[0.0, 0, 0, 0.4], [1.0, 1, 1, 0.6]]))
+    assert (low < high).all()
+
+
+def test_log_jacobians_of_one_bound_are_the_derivatives():
+    u = np.random.default_rng(2).normal(size=(5, 4))
+    for row in u:
+        steps = 1e-4 * np.eye(4)
+        slope = (ONE_BOUND.inverse(row + steps) - ONE_BOUND.inverse(row - steps)) / 2e-4
+        expected = np.linalg.slogdet(slope)[1]
+        assert ONE_BOUND.log_jacobian(row[None])[0] == pytest.approx(expected, abs=1e-4)
+
+
+def test_expected_log_jacobian_of_one_bound_is_exact():
+    link = ONE_BOUND.link.logarithms
+    means, variances = np.array([[3.0, -2.0, 1.0, 0.3]]), np.array([[4.0, 25.0, 1.0, 9.0]])
+    found = link.expected_log_jacobian(means, variances)[0]
+    assert found == pytest.approx(3.0 + 2.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("far", [50.0, 700.0, 800.0, 1e5])
+def test_far_tails_of_one_bound_stay_inside_and_finite(far):
+    link = ONE_BOUND.link
+    y = np.array([[-far, far, 0, 0], [far, -far, 0, 0]])
+    x = link.inverse(y)
+    assert link.inside(x).all()
+    assert np.isfinite(link.log_jacobian(y)).all()
+
+
+def test_on_one_bound_the_link_is_infinite_and_outside():
+    link = ONE_BOUND.link
+    x = np.array([[-2.0, 5.0, 0.0, 0.5]])
+    assert not link.inside(x)[0]
+    assert link.forward(x)[0, :2].tolist() == [-np.inf, np.inf]
+
+
+def test_the_link_of_bounds_and_its_logarithms():
+    link = Link.of_bounds(ONE_BOUND.lower, ONE_BOUND.upper)
+    assert link.same_as(ONE_BOUND.link)
+    assert link.signs.tolist() == [1.0, -1.0, 0.0, 0.0]
+    assert link.logarithms.kinds.tolist() == [LOG_ABOVE, LOG_BELOW, UNBOUNDED, UNBOUNDED]
+
+
 def arguments(**changes):
     good = {
         "kinds": [0, 3],
@@ -99,6 +162,8 @@ def arguments(**changes):
     ("changes", "message"),
     [
         ({"kinds": [0, 7]}, "unknown kinds"),
+        ({"kinds": [0, 3.5]}, "not whole numbers"),
+        ({"kinds": [0, np.nan]}, "not whole numbers"),
         ({"lower": [-np.inf]}, "lower has shape"),
         ({"centre": [np.nan, 0]}, "centre is not finite"),
         ({"width": [1, 0]}, "must be positive"),
@@ -106,6 +171,11 @@ def arguments(**changes):
         ({"lower": [-np.inf, 2]}, "do not fit the bounds"),
         ({"lower": [0, 0]}, "do not fit the bounds"),
         ({"lower": [np.nan, 0]}, "do not fit the bounds"),
+        ({"kinds": [0, 1]}, "do not fit the bounds"),
+        ({"kinds": [0, 2]}, "do not fit the bounds"),
+        ({"kinds": [0, 1], "upper": [np.inf, np.nan]}, "do not fit the bounds"),
+        ({"kinds": [0, 2], "upper": [np.inf, np.inf]}, "do not fit the bounds"),
+        ({"kinds": [1, 3]}, "do not fit the bounds"),
         ({"rotation": 2 * np.eye(2)}, "not orthogonal"),
     ],
 )

@@ -4,16 +4,27 @@ import numpy as np
 import pytest
 
 from vbstack import Mixture, Run, Transform
-from vbstack.runs.transform import LOGIT, PROBIT, STUDENT4
+from vbstack.runs.transform import LOG_ABOVE, LOG_BELOW, LOGIT, PROBIT, STUDENT4, UNBOUNDED
 from vbstack.stacking.moments import mixture_moments
+
+ABOVE_ZERO, BELOW_ONE = (LOG_ABOVE, 0.0, np.inf), (LOG_BELOW, -np.inf, 1.0)
+BETWEEN, FREE = (PROBIT, 0.0, 1.0), (UNBOUNDED, -np.inf, np.inf)
 
 
 def _mixture(kind: int, sds: np.ndarray, rotation: np.ndarray) -> Mixture:
     """Two components behind bounds 0 and 1, rotated against the axes."""
+    return _behind([(kind, 0.0, 1.0)] * 2, sds, rotation)
+
+
+def _behind(
+    bounds: list[tuple[int, float, float]], sds: np.ndarray, rotation: np.ndarray
+) -> Mixture:
+    """Two components with these kinds and bounds of their two parameters."""
+    kinds, lower, upper = zip(*bounds, strict=True)
     transform = Transform(
-        kinds=np.full(2, kind),
-        lower=np.zeros(2),
-        upper=np.ones(2),
+        kinds=np.array(kinds),
+        lower=np.array(lower),
+        upper=np.array(upper),
         centre=np.array([0.3, -0.5]),
         width=np.ones(2),
         scale=np.ones(2),
@@ -58,3 +69,24 @@ def test_moments_behind_bounds(kind: int, narrow: float, wide: float) -> None:
     exact_mean, exact_covariance = _by_hermite(mixture, weights)
     np.testing.assert_allclose(mean, exact_mean, atol=2e-6)
     np.testing.assert_allclose(covariance, exact_covariance, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        [ABOVE_ZERO, ABOVE_ZERO],
+        [ABOVE_ZERO, BELOW_ONE],
+        [BELOW_ONE, BETWEEN],
+        [BETWEEN, ABOVE_ZERO],
+        [FREE, ABOVE_ZERO],
+    ],
+)
+@pytest.mark.parametrize("wide", [0.4, 1.7])
+def test_moments_behind_one_bound(bounds: list[tuple[int, float, float]], wide: float) -> None:
+    turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    mixture = _behind(bounds, np.array([[0.2, wide], [0.3, 0.4]]), turn)
+    weights = np.array([0.4, 0.6])
+    mean, covariance = mixture_moments(mixture, weights)
+    exact_mean, exact_covariance = _by_hermite(mixture, weights)
+    np.testing.assert_allclose(mean, exact_mean, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(covariance, exact_covariance, rtol=1e-5, atol=1e-5)

@@ -9,6 +9,7 @@ run's own surrogate predicts what they found.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from vbstack.engines.native.training import compressed, training_data
 from vbstack.engines.recorder import Recorder
 from vbstack.problem import Evaluation, Problem
 from vbstack.runs.evaluations import Evaluations
+from vbstack.runs.plausible import PlausibleBox
 
 _FEWEST_INSIDE = 3  # points within the support that a climb begins with
 _TRIES = 4  # places, of which the first within the known support is taken
@@ -35,6 +37,7 @@ class _Since:
     recorder: Recorder
     made: int
     rejected: int
+    first: tuple[Evaluation, ...] = ()  # made before that, but its own
 
     @property
     def problem(self) -> Problem:
@@ -43,17 +46,25 @@ class _Since:
     def __call__(self, x: Array) -> Evaluation:
         return self.recorder(x)
 
+    def many(self, points: Iterable[Array]) -> list[Evaluation]:
+        return self.recorder.many(points)
+
     def evaluations(self) -> Evaluations:
         whole = self.recorder
-        new = [*whole.made[self.made :], *whole.rejected[self.rejected :]]
+        new = [*self.first, *whole.made[self.made :], *whole.rejected[self.rejected :]]
         return Evaluations.of(new, whole.problem.noisy)
 
 
 def affordable(recorder: Recorder, policy: Policy) -> bool:
     """Whether the budget has a look, a climb after it, and what the run then needs to settle."""
+    return _affordable(recorder, policy) >= 1
+
+
+def _affordable(recorder: Recorder, policy: Policy) -> float:
+    """How many looks the budget has, with a climb after them and what the run then needs."""
     settling = policy.settled_iterations * policy.fun_evals_per_iter
-    needed = 2 + recorder.problem.dimension + policy.look_reserve * settling
-    return len(recorder) + needed <= policy.max_fun_evals
+    needed = 1 + recorder.problem.dimension + policy.look_reserve * settling
+    return policy.max_fun_evals - len(recorder) - needed
 
 
 class Looked(NamedTuple):
@@ -78,16 +89,63 @@ def elsewhere(
         if not np.isfinite(value):
             outside += 1
         elif _surprises(state, x, value, policy):
-            reach = min(policy.reaches)
-            for near in evaluating.around(recorder.problem, x, reach, x.size + 1, rng):
-                recorder(near)
-            if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
-                return Looked(None, quiet, outside)
-            climber = _climbed(state, part, rng, policy)
+            climber, known = _climber(state, part, x, rng, policy)
             if climber is None:
-                return Looked(None, quiet + 1, outside)
+                return Looked(None, quiet + known, outside)
             return Looked(_joined(state, climber, recorder, rng, policy), quiet, outside)
     return Looked(None, count, outside)
+
+
+def places(
+    state: State, recorder: Recorder, rng: np.random.Generator, policy: Policy, count: int
+) -> list[Array]:
+    """Up to `count` points (D,) to look at side by side, as many as the budget has."""
+    affordable_ones = int(max(0, min(count, _affordable(recorder, policy))))
+    return [_place(state, recorder, rng) for _ in range(affordable_ones)]
+
+
+def met(
+    state: State,
+    recorder: Recorder,
+    rng: np.random.Generator,
+    policy: Policy,
+    looked: Sequence[Evaluation],
+) -> Looked:
+    """What looks led to that were made side by side; the state knows none of them.
+
+    The run climbs from each that surprises it, unless an earlier climb explains the value.
+    """
+    climbers: list[State] = []
+    in_vain = outside = 0
+    for look in looked:
+        x = np.array(look.x)
+        if not np.isfinite(look.value):
+            outside, in_vain = outside + 1, in_vain + 1
+        elif not all(_surprises(one, x, look.value, policy) for one in (state, *climbers)):
+            in_vain += 1
+        elif len(recorder) + x.size + 1 <= policy.max_fun_evals:
+            part = _Since(recorder, len(recorder.made), len(recorder.rejected), (look,))
+            climber, known = _climber(state, part, x, rng, policy)
+            in_vain += known
+            climbers += [] if climber is None else [climber]
+    joined = state
+    for climber in climbers:
+        joined = _joined(joined, climber, recorder, rng, policy)
+    return Looked(joined if climbers else None, in_vain, outside)
+
+
+def _climber(
+    state: State, part: _Since, x: Array, rng: np.random.Generator, policy: Policy
+) -> tuple[State | None, int]:
+    """The climber from x; None with 1 where the run's surrogate knows what it found, with 0 where
+    too little around x is within the support."""
+    reach = min(policy.reaches)
+    box = PlausibleBox.of(part.problem.description())
+    part.many(box.around(x, reach, x.size + 1, rng))
+    if (~part.evaluations().outside).sum() < _FEWEST_INSIDE:
+        return None, 0
+    climber = _climbed(state, part, rng, policy)
+    return climber, int(climber is None)
 
 
 def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
@@ -97,10 +155,9 @@ def _place(state: State, recorder: Recorder, rng: np.random.Generator) -> Array:
     A uniform point in many dimensions is near a corner, where nobody expects the mass to be, and a
     Beta point hardly ever near the edge, where in few dimensions it may well be.
     """
-    problem = recorder.problem
-    low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
+    box = PlausibleBox.of(recorder.problem.description())
     shape = int(rng.integers(1, 3))
-    x = low + (high - low) * rng.beta(shape, shape, (_TRIES, problem.dimension))
+    x = box.place(rng.beta(shape, shape, (_TRIES, box.low.size)))
     labels = state.process.outside
     if labels is None:
         return np.asarray(x[0])

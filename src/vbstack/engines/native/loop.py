@@ -21,7 +21,6 @@ from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from vbstack.arrays import Array
 from vbstack.engines.native import change_of_space, evaluating, final_fit, iteration, looks, space
@@ -36,6 +35,7 @@ from vbstack.engines.native.acquisition import (
 from vbstack.engines.native.iteration import State
 from vbstack.engines.native.policy import MANY, Policy
 from vbstack.engines.native.training import compressed, training_data
+from vbstack.engines.one_thread import one_thread
 from vbstack.engines.recorder import Recorder
 from vbstack.gaussian_process.hyperparameters import as_surrogate
 from vbstack.gaussian_process.quadrature import (
@@ -58,7 +58,7 @@ def run_native(
             f"the start {start.tolist()} is not within the hard bounds; move it inside"
         )
     begun = time.perf_counter()
-    with threadpool_limits(1):
+    with one_thread():
         rng = np.random.default_rng([seed, 4])
         state, settled, looked = _explore(problem, start, seed, recorder, policy)
         if policy.whitenings and policy.own_axes:
@@ -128,8 +128,13 @@ def _explore(
         settled = not warming and _settled(recent, policy)
         left = max(0, policy.looks - quiet)
         wanted = left if settled else min(left, policy.calm_looks) if calm else 0
+        region = _region(state, policy) if warming else None
         made = len(recorder)
-        looked = looks.elsewhere(state, recorder, rng, policy, wanted)
+        if policy.batch:
+            points = 0 if settled else policy.fun_evals_per_iter
+            looked = _side_by_side(state, recorder, rng, policy, recent, region, wanted, points)
+        else:
+            looked = looks.elsewhere(state, recorder, rng, policy, wanted)
         quiet, outside = quiet + looked.in_vain, outside + looked.outside
         if looked.state is not None:
             state, began = looked.state, len(history) + 1
@@ -139,11 +144,11 @@ def _explore(
             data = training_data(recorder, state.map_)
             state = iteration.with_surrogate_conditioned(state, data, rng)
             return Explored(state, True, quiet - outside)
-        spent = 0 if settled else len(recorder) - made
-        count = max(1, policy.fun_evals_per_iter - spent)
-        ways = _ways(problem, recent, min(count, policy.max_fun_evals - len(recorder)), policy)
-        region = _region(state, policy) if warming else None
-        evaluating.more(state, recorder, rng, policy, ways, region)
+        if settled or not policy.batch:
+            spent = 0 if settled else len(recorder) - made
+            count = max(1, policy.fun_evals_per_iter - spent)
+            ways = _ways(problem, recent, min(count, policy.max_fun_evals - len(recorder)), policy)
+            evaluating.more(state, recorder, rng, policy, ways, region)
         best.append(float(training_data(recorder, state.map_).values.max()))
         warming = warming and not policy.at_the_top(best)
         state = iteration.refitted(state, recorder, rng, policy, warming, len(history))
@@ -154,6 +159,26 @@ def _explore(
             whitenings += state is not before
         history.append(state)
     return Explored(state, not warming and _settled(history[began:], policy), quiet - outside)
+
+
+def _side_by_side(
+    state: State,
+    recorder: Recorder,
+    rng: np.random.Generator,
+    policy: Policy,
+    recent: list[State],
+    region: Region | None,
+    wanted: int,
+    count: int,
+) -> looks.Looked:
+    """Evaluate looks and an iteration's other points, `count` together, all at once."""
+    places = looks.places(state, recorder, rng, policy, wanted)
+    left = policy.max_fun_evals - len(recorder) - len(places)
+    others = min(max(1, count - len(places)), left) if count else 0
+    ways = _ways(recorder.problem, recent, others, policy)
+    points = evaluating.chosen(state, recorder, rng, policy, ways, region)
+    found = recorder.many([*places, *points])
+    return looks.met(state, recorder, rng, policy, found[: len(places)])
 
 
 def _region(state: State, policy: Policy) -> Region | None:
@@ -182,7 +207,7 @@ def _validated(
         steps = mixture.sds[chosen] * rng.standard_normal((len(chosen), mixture.dimension))
         points = mixture.means[chosen] + steps
         mean, variance = process.predict(points, lowered=False)
-        made = [recorder(x) for x in state.map_.inverse(points)]
+        made = recorder.many(state.map_.inverse(points))
         found = np.array([evaluation.value for evaluation in made])
         found += state.map_.log_jacobian(points)
         data = training_data(recorder, state.map_)

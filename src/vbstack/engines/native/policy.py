@@ -36,6 +36,11 @@ class Policy:
     settled_share: float = 0.8
     fun_eval_start: int = 10  # as pyvbmc: the start and nine points
     max_iter: int = 1000
+    # All points of an iteration are chosen before any is evaluated, each as if the surrogate's
+    # prediction had been found at those before: side by side they take the time of one. That costs
+    # up to a fifth more evaluations (`python -m benchmarks batches`), so not where they are made
+    # one after the other. `Plan.batch` sets it.
+    batch: bool = False
 
     # Reach: of the first points and of the warm-up's steps, in widths of the plausible box. None:
     # each run draws one of `reaches` from its seed, so that the runs of a stack differ: some stay
@@ -145,7 +150,7 @@ def _checked(name: str, value: Any) -> Any:
     least = {"fun_eval_start": 2, "max_fun_evals": 2, "max_iter": 1, "most_components": 1}
     if name in least or name in _AT_LEAST_ONE or name in _COUNTS:
         return checked_whole(f"option {name}", value, least.get(name, int(name in _AT_LEAST_ONE)))
-    if name in ("wary", "gaussian_guess", "best_gaussian", "own_axes"):
+    if name in ("batch", "wary", "gaussian_guess", "best_gaussian", "own_axes"):
         if not isinstance(value, (bool, np.bool_)):
             raise ValueError(f"option {name}={value!r} must be True or False")
         return bool(value)

@@ -10,17 +10,20 @@ from vbstack.arrays import Array
 from vbstack.engines.native.diagonal_mixture import DiagonalMixture
 from vbstack.gaussian_process.hyperparameters import Hyperparameters
 from vbstack.problem import Problem
-from vbstack.runs.transform import PROBIT, UNBOUNDED, Link, Transform
+from vbstack.runs.transform import PROBIT, Link, Transform
 
 _REACH = 2.5  # half the width of the box that is searched, in widths of the plausible box
 _SMALLEST = 1e-3  # a parameter's plausible box is kept this share of its range away from a bound
 
 
 def unit_box(problem: Problem) -> Transform:
-    """pyvbmc's default: identity or probit link, then the plausible box to unit width."""
+    """The link of the hard bounds, then the plausible box to unit width; pyvbmc's default.
+
+    pyvbmc has no link for one bound alone, the logarithm.
+    """
     lower, upper = problem.lower_bounds, problem.upper_bounds
-    bounded = np.isfinite(lower)
-    link = Link(np.where(bounded, PROBIT, UNBOUNDED), lower, upper)
+    link = Link.of_bounds(lower, upper)
+    bounded = link.kinds == PROBIT
     span = np.where(bounded, upper - lower, 0.0)
     low, high = problem.plausible_lower_bounds, problem.plausible_upper_bounds
     with np.errstate(invalid="ignore"):

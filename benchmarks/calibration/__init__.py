@@ -1,0 +1,1 @@
+"""Do the stated errors of the log evidence cover?"""
