@@ -73,7 +73,7 @@ COMMANDS = (
             "whether a verification notices a stack that is wrong", "5 min"),
     Command("engine-figure", "coverage.run_figure",
             "one run of the native engine over time, as a figure of the docs", "seconds"),
-    Command("refinement", "ablations.refinement",
+    Command("refinement", "coverage.refinement",
             "stacks with and without components fitted to the pooled surrogate", "20 min"),
     Command("support", "ablations.support",
             "log densities that are −inf or fail in a part of space", "10 min"),

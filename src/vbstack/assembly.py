@@ -20,7 +20,14 @@ from vbstack.stacking.caution import Caution
 from vbstack.stacking.evidence import evidence
 from vbstack.stacking.mixture import Mixture, own_log_joints
 from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
-from vbstack.stacking.refinement import PAYS, Refined, is_sure, refined, why_not_refine
+from vbstack.stacking.refinement import (
+    PAYS,
+    Refined,
+    is_trusted,
+    promises_too_much,
+    refined,
+    why_not_refine,
+)
 from vbstack.stacking.screening import Screen
 from vbstack.stacking.screening import screen as apply_screen
 from vbstack.stacking.settings import StackSettings
@@ -76,8 +83,8 @@ def stack(
     refine : "auto", True or False
         Whether Gaussians fitted to the pooled surrogate are added to the runs' components, where
         that raises the ELBO. "auto" does so for log densities without noise and −inf, if
-        evaluations are pooled, all weights are free, and the surrogate is sure of the log density
-        at draws of the stack.
+        evaluations are pooled, all weights are free, and the surrogate is certain where the stack
+        is.
     """
     rules = Screen() if screen is None else screen
     settings = StackSettings(
@@ -159,7 +166,7 @@ def _refined(plain: StackedPosterior, pool: Pooled) -> StackedPosterior:
     anew; the stack as it was where that does not raise its ELBO."""
     rng = np.random.default_rng([plain.settings.seed, 1])
     asked = plain.settings.refine is True
-    if not (asked or is_sure(pool, plain.mixture, plain.weights, rng)):
+    if not asked and not is_trusted(pool, plain.mixture, plain.weights, rng):
         return plain
     parts, cautious = refined(pool, plain.mixture, plain.weights, rng)
     mixture = Mixture.from_runs(plain.runs, parts)
@@ -170,10 +177,13 @@ def _refined(plain: StackedPosterior, pool: Pooled) -> StackedPosterior:
         return plain
     solution = replace(solution, naive=plain.solution.naive)
     whole = pool.with_more(mixture)
+    found = evidence(plain.runs, mixture, log_joint, solution, whole, "", rng)
+    if promises_too_much(found, plain.evidence):
+        return plain
     return replace(
         plain,
         solution=solution,
-        evidence=evidence(plain.runs, mixture, log_joint, solution, whole, "", rng),
+        evidence=found,
         link_log_joint=log_joint,
         mixture=mixture,
         refined=Refined(parts, plain.solution, plain.evidence),

@@ -28,6 +28,7 @@ from vbstack.gaussian_process.training_data import TrainingData
 
 EXACT = 1e-12  # fraction of the noise variance at which a factor counts as complete
 _ROUNDING = 1e-13  # fraction of σ_f² below which a pivot would be rounding error
+_ROUNDING_OF_LEFT = 1e-9  # smallest share of a noise variance that can be told from rounding
 _PIVOT_POINTS = 4000  # points among which pivots are sought; they are spread over all of them
 
 
@@ -133,6 +134,20 @@ def condition(
     )
     coefficients = solve_triangular(information, score, lower=True, trans=1, check_finite=False)
     return LowRankProcess(prior, pivots, factor, information, coefficients, float(bound))
+
+
+def leave_one_out(process: LowRankProcess, data: TrainingData) -> Array:
+    """Standardised errors (n,) of values, each predicted without itself.
+
+    `data` are some of the evaluations that the process was conditioned on. With h_i =
+    g_iᵀ B⁻¹ g_i and k_i = 1 − h_i / ν_i the error of the prediction is (y_i − f̂_i) / k_i, its
+    variance ν_i / k_i.
+    """
+    mean, _ = process.predict(data.inputs)
+    features = process._features(process.prior.kernel(data.inputs, process.pivots))
+    known = solve_triangular(process.information, features.T, lower=True, check_finite=False)
+    left = np.maximum(1 - np.square(known).sum(axis=0) / data.noise_variance, _ROUNDING_OF_LEFT)
+    return np.asarray((data.values - mean) / np.sqrt(left * data.noise_variance))
 
 
 def dense_log_likelihood(prior: Prior, data: TrainingData) -> float:

@@ -58,16 +58,23 @@ class Pooled:
         The processes in link space, best first.
     shares : (P,)
         Their probabilities.
-    evaluations, left_out : int
-        Number of evaluations used, and of those too far below the top.
+    data : TrainingData
+        The evaluations used, in link space.
+    left_out : int
+        Number of those too far below the top.
     """
 
     link_log_joint: Array
     mixture: Mixture
     processes: tuple[LowRankProcess, ...]
     shares: Array
-    evaluations: int
+    data: TrainingData
     left_out: int
+
+    @property
+    def evaluations(self) -> int:
+        """Number of evaluations used."""
+        return self.data.size
 
     def with_more(self, mixture: Mixture) -> Pooled:
         """The same for a mixture that has further components after these."""
@@ -151,10 +158,10 @@ def pooled(
     left_out = everything.size - data.size
     if len(sources) == 1 and further is None and not _saw_the_outside(runs[0]):
         own = own_log_joints(runs), runs[0].expected_log_joint_covariance
-        return SingleRun(own[0], mixture, processes, shares, data.size, left_out, own[1])
+        return SingleRun(own[0], mixture, processes, shares, data, left_out, own[1])
     parts = mixture.centres, mixture.factors
     mean = shares @ np.array([process.expected(*parts) for process in processes])
-    return Pooled(mean, mixture, processes, shares, data.size, left_out)
+    return Pooled(mean, mixture, processes, shares, data, left_out)
 
 
 def _saw_the_outside(run: Run) -> bool:

@@ -10,7 +10,7 @@ The surrogate errs where there are no evaluations, and a free search of it finds
 ring and with unequal modes it ran into made-up mass. So the search starts from the stack, is held
 near it, and judges every component by a lower confidence bound of its expected log-joint. By that
 bound the certified problem weighs the new components beside all of the runs'. And where the
-surrogate is not sure at draws of the stack itself there is no search (`SURE`).
+surrogate is not to be trusted there is no search (`is_trusted`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vbstack.arrays import Array, Index
+from vbstack.gaussian_process.low_rank import leave_one_out
 from vbstack.numerics.quasi_random import centred_normals
 from vbstack.runs.run import Run
 from vbstack.stacking.evidence import Evidence
@@ -39,15 +40,16 @@ from vbstack.stacking.settings import StackSettings
 from vbstack.stacking.support import Support
 from vbstack.stacking.weights import WeightSolution
 
+# "auto" refines only where the surrogate can be trusted (`is_trusted`):
+MISCALIBRATED = 2.0  # times its stated errors; eleven stacks that lost by it had 2.5 to 90
+DOUBTFUL = 0.1  # nats, its mean sd at draws of the stack; 0.4 and more on the hyperbolic problem
+TOO_MUCH = 3.0  # standard deviations by which an ELBO may be above the log evidence
 CAUTION = 2.0  # standard deviations, β
 FIRST, LAST = 20, 48  # components at the start and at the end
 GROWS = 0.001  # nats that more components have to bring for still more of them to be tried
 PAYS = 0.003  # nats that all of them have to bring: the standard errors of both ELBOs
-# Nats: what the surrogate's standard deviation at draws of the stack may be, as a root mean square.
-# Where it was 0.03 to 0.05 (a target of eight modes, one of four unequal ones) refinement ran into
-# made-up mass and lost up to 10 nats; bent posteriors, which gain by it, have 0.002 to 0.01.
-SURE = 0.02
-_SURE_DRAWS = 1024
+_DOUBT_DRAWS = 1000
+_LEFT_OUT = 1500  # evaluations, at most, that are predicted without themselves
 _MISFIT_DRAWS = 32  # of each component
 _ROUNDS = 6  # short fits of a stage
 _HEAVIEST = 300  # components of the stack that are merged; the rest has a few percent of the mass
@@ -92,10 +94,35 @@ def why_not_refine(
     return reason
 
 
-def is_sure(pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.Generator) -> bool:
-    """Whether the surrogate knows the log density at draws of the stack well enough."""
-    draws = mixture.links[0].forward(mixture.sample(weights, _SURE_DRAWS, rng))
-    return bool(np.sqrt(pooled.predict(draws)[1].mean()) <= SURE)
+def is_trusted(pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.Generator) -> bool:
+    """Whether the surrogate errs by no more than it says, and little where the stack is."""
+    return (
+        miscalibration(pooled) <= MISCALIBRATED and doubt(pooled, mixture, weights, rng) <= DOUBTFUL
+    )
+
+
+def promises_too_much(refined: Evidence, before: Evidence) -> bool:
+    """Whether the ELBO after refinement is above the log evidence that the stack before it gave.
+
+    That estimate stays where the stack is; a higher ELBO comes from mass that is made up.
+    """
+    return refined.elbo > before.log_evidence + TOO_MUCH * np.hypot(before.sd, refined.elbo_sd)
+
+
+def doubt(pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.Generator) -> float:
+    """The surrogate's mean standard deviation at draws of the stack, in nats."""
+    draws = mixture.sample(weights, _DOUBT_DRAWS, rng)
+    variances = pooled.predict(mixture.links[0].forward(draws))[1]
+    return float(np.sqrt(np.maximum(variances, 0.0)).mean())
+
+
+def miscalibration(pooled: Pooled) -> float:
+    """How many times as large the surrogate's errors are as it says: of the evaluations, each
+    predicted without itself, the root mean square of the standardised errors."""
+    data = pooled.data
+    some = np.unique(np.linspace(0, data.size - 1, _LEFT_OUT).astype(np.int64))
+    errors = leave_one_out(pooled.processes[0], data.at(some))
+    return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def refined(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from vbstack.cli.arguments import (
+    given_refine,
     given_starts,
     load_problem,
     model_names,
@@ -114,3 +115,9 @@ def test_numbers_and_names():
             prior_weights(wrong, ["a", "b"])
     assert model_names([Path("x/a"), Path("x/b")]) == ["a", "b"]
     assert model_names([Path("x/a"), Path("y/a")]) == ["x/a", "y/a"]
+
+
+def test_refine_is_auto_on_or_off():
+    assert [given_refine(word) for word in ("auto", "on", "off")] == ["auto", True, False]
+    with pytest.raises(ValueError, match="--refine 'yes' should be one of auto, on, off"):
+        given_refine("yes")

@@ -12,7 +12,7 @@ from tests.unit.gaussian_process.examples import diagonal_factors, full_prior, g
 from vbstack import load_runs
 from vbstack.gaussian_process.hyperparameters import hyperparameters_of
 from vbstack.gaussian_process.integrals import expected_mean
-from vbstack.gaussian_process.low_rank import condition, dense_log_likelihood
+from vbstack.gaussian_process.low_rank import condition, dense_log_likelihood, leave_one_out
 from vbstack.gaussian_process.prior import Prior
 from vbstack.gaussian_process.training_data import TrainingData
 from vbstack.runs.surrogate import Surrogate
@@ -172,3 +172,15 @@ def test_the_dense_log_likelihood_is_the_log_density_of_the_values():
     assert dense_log_likelihood(prior, data) == pytest.approx(expected, rel=1e-10)
     complete = condition(prior, data).log_likelihood
     assert complete == pytest.approx(expected, rel=1e-8)
+
+
+def test_values_are_predicted_without_themselves():
+    rng = np.random.default_rng(4)
+    prior, inputs = full_prior(), rng.normal(size=(12, 2))
+    noise = np.linspace(0.01, 0.1, 12)
+    data = TrainingData(inputs, rng.normal(size=12), noise)
+    found = leave_one_out(condition(prior, data), data)
+    for i in (0, 5, 11):
+        mean, variance = condition(prior, data.at(np.arange(12) != i)).predict(inputs[i : i + 1])
+        expected = (data.values[i] - mean[0]) / np.sqrt(variance[0] + noise[i])
+        assert found[i] == pytest.approx(expected, rel=1e-6)

@@ -177,7 +177,8 @@ def test_reproducing_repeats_the_whole_plan_and_all_settings_of_the_stack(tmp_pa
     for part in (
         "--runs 1 --seed 42 --engine native --on-error floor --starts STARTS.txt",
         "--weights runs --evaluations auto --tolerance 0.05 --max-draws 512 --final-draws 128",
-        "--solver adam --caution auto --seed 9 --max-variance 7.0 --min-runs 1 --all-runs",
+        "--solver adam --caution auto --seed 9 --max-variance 7.0 --min-runs 1 --refine auto",
+        "--all-runs",
         "STARTS.txt holds the starting points",
     ):
         assert part in page

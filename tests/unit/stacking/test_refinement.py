@@ -17,7 +17,17 @@ from vbstack.numerics.quasi_random import centred_normals
 from vbstack.stacking.gaussians import Gaussians
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.pooling import pool
-from vbstack.stacking.refinement import CAUTION, PAYS, refined
+from vbstack.stacking.refinement import (
+    CAUTION,
+    DOUBTFUL,
+    MISCALIBRATED,
+    PAYS,
+    doubt,
+    is_trusted,
+    miscalibration,
+    promises_too_much,
+    refined,
+)
 from vbstack.stacking.refinement_fit import (
     PooledQuadrature,
     StepCoordinates,
@@ -158,6 +168,33 @@ def test_an_uncertain_surrogate_adds_nothing(runs):
     few = [replace(run, surrogate=_blurred(run.surrogate), evaluations=None) for run in runs]
     found = stack(few, refine=True)
     assert found.refined is None
+
+
+def test_auto_leaves_a_stack_alone_whose_surrogate_is_doubtful(runs, plain):
+    rng = np.random.default_rng(0)
+    assert doubt(pool(runs), plain.mixture, plain.weights, rng) < DOUBTFUL
+    few = [replace(run, surrogate=_blurred(run.surrogate), evaluations=None) for run in runs]
+    alone = stack(few)
+    assert alone.refined is None
+    assert doubt(pool(few), alone.mixture, alone.weights, rng) > DOUBTFUL
+
+
+def test_a_surrogate_that_errs_by_more_than_it_says_is_not_trusted(runs, plain):
+    rng, pooled = np.random.default_rng(0), pool(runs)
+    assert miscalibration(pooled) < MISCALIBRATED
+    assert is_trusted(pooled, plain.mixture, plain.weights, rng)
+    jumps = replace(pooled.data, values=pooled.data.values + rng.normal(0, 3, pooled.data.size))
+    wrong = replace(pooled, data=jumps)
+    assert miscalibration(wrong) > 10
+    assert not is_trusted(wrong, plain.mixture, plain.weights, rng)
+
+
+def test_an_elbo_above_the_log_evidence_is_not_believed(plain):
+    before = plain.evidence
+    pooled = before.from_pool
+    assert not promises_too_much(before, before)
+    above = replace(before, from_pool=replace(pooled, elbo=before.log_evidence + 10 * before.sd))
+    assert promises_too_much(above, before)
 
 
 def _blurred(surrogate):
