@@ -203,7 +203,7 @@ def _coverage_rows() -> dict[str, dict[str, Summary]]:
 
 def ablation() -> list[str]:
     """What the engine loses without each of its heuristics."""
-    rows = _results("ablation_second")
+    rows = _results("ablation_present")
     lines = [["without", *(name for name in MEASURES if name != "modes of a run")]]
     for switch in dict.fromkeys(row["switch"] for row in rows):
         if switch != WHOLE:
