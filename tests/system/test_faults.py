@@ -100,10 +100,10 @@ def test_many_failures_without_a_region_of_their_own_fail_the_run(tmp_path):
 
 
 def test_many_failures_in_a_region_of_their_own_are_outside_the_support(tmp_path):
-    target = problem(fails_beyond, noisy=False, limit=0.5)
+    target = problem(fails_beyond, noisy=False, limit=0.4)
     (run,) = go(tmp_path, 1, target=target, executor="here", on_error="floor", options=FORTY)
     assert run.floored > 0.2 * run.evaluations.size
-    assert np.array_equal(run.evaluations.outside, np.abs(run.evaluations.x[:, 0]) > 0.5)
+    assert np.array_equal(run.evaluations.outside, np.abs(run.evaluations.x[:, 0]) > 0.4)
 
 
 def test_a_time_limit_returns_what_is_finished(tmp_path, expected, capfd):

@@ -308,6 +308,7 @@ def test_auto_asks_only_once(tmp_path):
         executor="here",
         options=options,
         screen=keep,
+        verify=False,
         progress=False,
     )
     assert len(space["calls"]) == 12 * len(posterior.runs)

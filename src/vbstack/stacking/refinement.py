@@ -102,11 +102,13 @@ def is_trusted(pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.
 
 
 def promises_too_much(refined: Evidence, before: Evidence) -> bool:
-    """Whether the ELBO after refinement is above the log evidence that the stack before it gave.
+    """Whether the ELBO after refinement is above the log evidence that the stack before it gave, or
+    less certain by more than it is higher.
 
     That estimate stays where the stack is; a higher ELBO comes from mass that is made up.
     """
-    return refined.elbo > before.log_evidence + TOO_MUCH * np.hypot(before.sd, refined.elbo_sd)
+    above = refined.elbo > before.log_evidence + TOO_MUCH * np.hypot(before.sd, refined.elbo_sd)
+    return bool(above or refined.elbo - refined.elbo_sd < before.elbo - before.elbo_sd)
 
 
 def doubt(pooled: Pooled, mixture: Mixture, weights: Array, rng: np.random.Generator) -> float:

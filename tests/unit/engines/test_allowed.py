@@ -76,6 +76,7 @@ def test_people_are_shown_the_evaluations_that_were_paid(tmp_path):
         seed=2,
         engine="native",
         executor="here",
+        verify=False,
         progress=False,
     )
     (state,) = RunStore(tmp_path).states()
