@@ -23,6 +23,7 @@ from vbstack.stacking.pooling import Pooled, pooled, why_not_pool
 from vbstack.stacking.refinement import (
     PAYS,
     Refined,
+    has_strayed,
     is_trusted,
     promises_too_much,
     refined,
@@ -165,15 +166,15 @@ def _refined(plain: StackedPosterior, pool: Pooled) -> StackedPosterior:
     """The stack with components fitted to the surrogate beside those of the runs, all weighed
     anew; the stack as it was where that does not raise its ELBO."""
     rng = np.random.default_rng([plain.settings.seed, 1])
-    asked = plain.settings.refine is True
-    if not asked and not is_trusted(pool, plain.mixture, plain.weights, rng):
+    if not (plain.evidence.noisy or is_trusted(pool, plain.mixture, plain.weights, rng)):
         return plain
-    parts, cautious = refined(pool, plain.mixture, plain.weights, rng)
+    parts, charged = refined(pool, plain.mixture, plain.weights, rng)
     mixture = Mixture.from_runs(plain.runs, parts)
-    log_joint = np.concatenate([plain.link_log_joint, cautious])
+    log_joint = np.concatenate([plain.link_log_joint, charged])
     free = FreeWeights.beside(mixture, plain.weights)
     solution = _solved(mixture, log_joint, free, plain.settings, rng)
-    if solution.lower < plain.solution.lower + PAYS:
+    before, after = (plain.mixture, plain.weights), (mixture, solution.weights)
+    if solution.lower < plain.solution.lower + PAYS or has_strayed(pool, before, after, rng):
         return plain
     solution = replace(solution, naive=plain.solution.naive)
     whole = pool.with_more(mixture)

@@ -27,9 +27,6 @@ from vbstack.gaussian_process.integrals import expected_mean
 from vbstack.gaussian_process.low_rank import LowRankProcess
 from vbstack.numerics.quadratics import coefficients, features, moments
 
-KNOWN = 0.1  # nats, τ: an expectation with a larger error is hardly known
-_LEAST_VARIANCE = 1e-12  # nats²; rounding may leave less, or none
-
 
 @dataclass(frozen=True)
 class Quadrature:
@@ -64,10 +61,8 @@ class Quadrature:
         left = solve_triangular(process.information, np.eye(len(v)), lower=True)
         return cls(process, origin, features(v - origin), alpha, inverse, left.T @ left)
 
-    def lower_confidence(
-        self, centres: Array, factors: Array, caution: float
-    ) -> tuple[Array, Array, Array]:
-        """I_j − `caution` (√J_j + J_j / τ) (K,), and its gradients by c_j and F_j (K, D, D)."""
+    def charged(self, centres: Array, factors: Array, charge: float) -> tuple[Array, Array, Array]:
+        """I_j − `charge` × J_j (K,), and its gradients by c_j (K, D) and F_j (K, D, D)."""
         prior = self.process.prior
         shapes = prior.whitener @ factors
         square = shapes @ shapes.transpose(0, 2, 1)
@@ -79,17 +74,15 @@ class Quadrature:
         values = expected_mean(prior, centres, factors) + z @ self.alpha
         weighted = z * self.alpha
         d_factors = -prior.precision @ factors
-        if caution:
+        if charge:
             seen = z @ self.inverse.T
             known = seen - seen @ self.unknown
             doubled = 2 * square + one
             pairs = prior.variance / np.sqrt(np.linalg.det(doubled))
-            variances = np.maximum(pairs - (seen * known).sum(axis=1), _LEAST_VARIANCE)
-            values = values - caution * (np.sqrt(variances) + variances / KNOWN)
-            steep = caution * (0.5 / np.sqrt(variances) + 1 / KNOWN)  # −∂values/∂J
-            weighted += 2 * steep[:, None] * z * (known @ self.inverse)
+            values = values - charge * (pairs - (seen * known).sum(axis=1))
+            weighted += 2 * charge * z * (known @ self.inverse)
             d_pairs = -2 * pairs[:, None, None] * np.linalg.solve(doubled, shapes)
-            d_factors = d_factors - steep[:, None, None] * (prior.whitener.T @ d_pairs)
+            d_factors = d_factors - charge * (prior.whitener.T @ d_pairs)
         total, first, second = moments(weighted @ self.features, middle)
         slopes = (first[:, None, :] @ precisions)[:, 0] @ prior.whitener
         curved = precisions @ second @ precisions - total[:, None, None] * precisions

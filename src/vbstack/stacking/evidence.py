@@ -328,7 +328,7 @@ def _from_pool(
     quadrature = max(0.0, float(w[used] @ pooled.covariance(used) @ w[used]))
     variance = quadrature + solution.standard_error**2
     # The weights were chosen with log-joints that are lowered outside the support, and with
-    # cautious ones of refined components.
+    # charged ones of refined components.
     lowered = float(w @ (pooled.link_log_joint - log_joint))
     elbo = solution.lower - found.selection + found.cut + lowered
     factor, missing = (1.0, 0.0) if noisy else (MISFIT, found.divergence)

@@ -1,9 +1,9 @@
 """Gaussians with full covariances, fitted to a surrogate of the log density.
 
-    maximise  Σ_j w_j (I_j − β (√J_j + J_j / τ)) + H[q],    q = Σ_j w_j N(c_j, F_j F_jᵀ)
+    maximise  Σ_j w_j (I_j − λ J_j) + H[q],    q = Σ_j w_j N(c_j, F_j F_jᵀ)
 
-I and its variance J are exact (`gaussian_process.low_rank_quadrature`). With τ = 0.1 nats the last
-term keeps components from where the surrogate makes its values up: without it the multisensory
+I and its variance J are exact (`gaussian_process.low_rank_quadrature`). The charge λ J keeps
+components from where the surrogate makes its values up: charged with one √J, the multisensory
 problem had one at a peak of 22 nats with √J = 11, and the truth there was 57 nats lower. The
 entropy is an average over shifted Sobol points that stay the same while a short fit lasts,
 
@@ -117,11 +117,9 @@ class PooledQuadrature:
     def of(cls, pooled: Pooled) -> PooledQuadrature:
         return cls(tuple(Quadrature.of(process) for process in pooled.processes), pooled.shares)
 
-    def lower_confidence(
-        self, centres: Array, factors: Array, caution: float
-    ) -> tuple[Array, Array, Array]:
-        """I_j − β (√J_j + J_j / τ) (K,) averaged over the processes, and its gradients."""
-        each = [q.lower_confidence(centres, factors, caution) for q in self.quadratures]
+    def charged(self, centres: Array, factors: Array, charge: float) -> tuple[Array, Array, Array]:
+        """I_j − λ J_j (K,) averaged over the processes, and its gradients."""
+        each = [q.charged(centres, factors, charge) for q in self.quadratures]
         values, d_centres, d_factors = (
             np.tensordot(self.shares, np.array(part), 1) for part in zip(*each, strict=True)
         )
@@ -129,12 +127,12 @@ class PooledQuadrature:
 
 
 def objective(
-    surrogate: PooledQuadrature, parts: Gaussians, points: Array, caution: float
+    surrogate: PooledQuadrature, parts: Gaussians, points: Array, charge: float
 ) -> tuple[float, Array, Array, Array]:
-    """The cautious ELBO and its gradients by weights, centres and factors."""
+    """The charged ELBO and its gradients by weights, centres and factors."""
     h, d_weights, d_centres, d_factors = entropy(parts, points)
     w = parts.weights
-    gain, of_centres, of_factors = surrogate.lower_confidence(parts.centres, parts.factors, caution)
+    gain, of_centres, of_factors = surrogate.charged(parts.centres, parts.factors, charge)
     return (
         h + float(w @ gain),
         d_weights + gain,
@@ -149,7 +147,7 @@ def fit(
     rng: np.random.Generator,
     *,
     rounds: int,
-    caution: float,
+    charge: float,
 ) -> Gaussians:
     """The best Gaussians near `start`: the average of the later half of short fits."""
     coordinates = StepCoordinates(start)
@@ -161,7 +159,7 @@ def fit(
 
         def elbo(v: Array, points: Array = points) -> tuple[float, Array]:
             parts = coordinates.at(v)
-            value, *slopes = objective(surrogate, parts, points, caution)
+            value, *slopes = objective(surrogate, parts, points, charge)
             return value, coordinates.slope(parts, *slopes)
 
         steps, _ = climb(

@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.gaussian_process.examples import full_prior, gaussians
 from vbstack.gaussian_process.low_rank import condition
-from vbstack.gaussian_process.low_rank_quadrature import KNOWN, Quadrature
+from vbstack.gaussian_process.low_rank_quadrature import Quadrature
 from vbstack.gaussian_process.training_data import TrainingData
 
 
@@ -17,20 +17,18 @@ def process():
     return condition(full_prior(), TrainingData(inputs, values, np.full(30, 1e-2)))
 
 
-def test_the_bounds_are_those_of_the_process(process):
+def test_the_values_are_those_of_the_process(process):
     centres, factors = gaussians(5)
     mean, covariance = process.integrate(centres, factors)
     j = np.diag(covariance)
     found = Quadrature.of(process)
-    np.testing.assert_allclose(found.lower_confidence(centres, factors, 0.0)[0], mean, atol=1e-9)
-    expected = mean - 2 * (np.sqrt(j) + j / KNOWN)
-    np.testing.assert_allclose(
-        found.lower_confidence(centres, factors, 2.0)[0], expected, rtol=1e-6
-    )
+    np.testing.assert_allclose(found.charged(centres, factors, 0.0)[0], mean, atol=1e-9)
+    expected = mean - 2 * j
+    np.testing.assert_allclose(found.charged(centres, factors, 2.0)[0], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("caution", [0.0, 2.0])
-def test_the_gradients_equal_finite_differences(process, caution):
+@pytest.mark.parametrize("charge", [0.0, 2.0])
+def test_the_gradients_equal_finite_differences(process, charge):
     centres, factors = gaussians(3)
     quadrature = Quadrature.of(process)
     shares = np.array([0.2, 0.5, 0.3])
@@ -38,9 +36,9 @@ def test_the_gradients_equal_finite_differences(process, caution):
 
     def total(v):
         parts = v[:6].reshape(3, 2), v[6:].reshape(3, 2, 2)
-        return shares @ quadrature.lower_confidence(*parts, caution)[0]
+        return shares @ quadrature.charged(*parts, charge)[0]
 
-    _, d_centres, d_factors = quadrature.lower_confidence(centres, factors, caution)
+    _, d_centres, d_factors = quadrature.charged(centres, factors, charge)
     found = np.r_[
         (shares[:, None] * d_centres).ravel(), (shares[:, None, None] * d_factors).ravel()
     ]

@@ -18,11 +18,12 @@ from vbstack.stacking.gaussians import Gaussians
 from vbstack.stacking.mixture import Mixture
 from vbstack.stacking.pooling import pool
 from vbstack.stacking.refinement import (
-    CAUTION,
+    CHARGE,
     DOUBTFUL,
     MISCALIBRATED,
     PAYS,
     doubt,
+    has_strayed,
     is_trusted,
     miscalibration,
     promises_too_much,
@@ -71,8 +72,8 @@ def some_gaussians(pooled, size=4):
     return Gaussians(weights, mixture.centres[k], mixture.factors[k] @ turned)
 
 
-@pytest.mark.parametrize("caution", [0.0, CAUTION])
-def test_the_gradient_of_the_cautious_elbo_equals_finite_differences(caution):
+@pytest.mark.parametrize("charge", [0.0, CHARGE])
+def test_the_gradient_of_the_charged_elbo_equals_finite_differences(charge):
     pooled = pool(load_runs(NOISY_RUNS)[:3])  # noise: little cancels in this surrogate
     surrogate = PooledQuadrature.of(pooled)
     coordinates = StepCoordinates(some_gaussians(pooled))
@@ -80,7 +81,7 @@ def test_the_gradient_of_the_cautious_elbo_equals_finite_differences(caution):
 
     def elbo(v):
         parts = coordinates.at(v)
-        value, *slopes = objective(surrogate, parts, points, caution)
+        value, *slopes = objective(surrogate, parts, points, charge)
         return value, coordinates.slope(parts, *slopes)
 
     v = np.random.default_rng(2).normal(0, 0.2, 4 * 6)
@@ -189,6 +190,14 @@ def test_a_surrogate_that_errs_by_more_than_it_says_is_not_trusted(runs, plain):
     assert not is_trusted(wrong, plain.mixture, plain.weights, rng)
 
 
+def test_a_stack_that_goes_where_the_surrogate_is_uncertain_has_strayed(runs, plain):
+    mixture, rng = plain.mixture, np.random.default_rng(0)
+    wide = replace(mixture, factors=5 * mixture.factors)
+    before = mixture, plain.weights
+    assert has_strayed(pool(runs), before, (wide, plain.weights), rng)
+    assert not has_strayed(pool(runs), before, before, rng)
+
+
 def test_an_elbo_above_the_log_evidence_is_not_believed(plain):
     before = plain.evidence
     pooled = before.from_pool
@@ -202,17 +211,13 @@ def _blurred(surrogate):
     return replace(surrogate, noise_variance=np.full_like(surrogate.noise_variance, 1e4))
 
 
-def test_what_is_fitted_is_judged_cautiously(runs, plain):
+def test_what_is_fitted_is_charged_for_its_variance(runs, plain):
     pooled = pool(runs)
-    parts, cautious = refined(pooled, plain.mixture, plain.weights, np.random.default_rng(0))
+    parts, charged = refined(pooled, plain.mixture, plain.weights, np.random.default_rng(0))
     mean, covariance = pooled.processes[0].integrate(parts.centres, parts.factors)
     assert len(pooled.processes) == 1
-    assert np.all(cautious < mean)
-    np.testing.assert_allclose(mean - cautious, CAUTION * _doubt(np.diag(covariance)), rtol=0.01)
-
-
-def _doubt(variance):
-    return np.sqrt(variance) + variance / 0.1
+    assert np.all(charged < mean)
+    np.testing.assert_allclose(mean - charged, CHARGE * np.diag(covariance), atol=1e-5)
 
 
 def test_refinement_that_cannot_be_is_an_error_if_asked_for(runs):
