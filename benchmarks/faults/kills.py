@@ -99,6 +99,7 @@ class _Fit:
     def start(self) -> subprocess.Popen[bytes]:
         """The command in a process group of its own."""
         command = [sys.executable, "-m", "vbstack", "fit", f"{self.model}:problem", "--quiet"]
+        command += ["--verify", "no"]  # which asks two points again on purpose
         command.append("--trust-store")  # without it each start asks for one evaluation again
         settings = f"--out {self.store} --runs {RUNS} --seed 3 --workers {WORKERS} --engine native"
         options = "--option max_fun_evals=40 --option final_components=3"

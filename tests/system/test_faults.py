@@ -225,11 +225,11 @@ def test_a_full_disk_fails_the_run_and_nothing_is_paid_twice_afterwards(tmp_path
         store, filler, log = here / "disk/store", here / "disk/filler", here / "calls"
         target = problem(fills_the_disk, log=str(log), filler=str(filler))
         try:
-            go(store, 1, target=target)
+            go(store, 1, target=target, batch=False)
         except TooFewRuns as error:
             print(error)
         filler.unlink()
-        go(store, 1, target=target)
+        go(store, 1, target=target, batch=False)
         shutil.copytree(store, here / "copy")
         """,
     )
