@@ -8,7 +8,7 @@ standard deviation holds what is known to be missing:
     pooled     twice the errors of quadrature and draws, and the divergence; of noisy values once
     own        the errors of quadrature and draws, what a cap took off, the gap, and `OPTIMISM`
 
-The factor two and the divergence as an error were chosen by `python -m benchmarks calibration`.
+How often such errors cover is measured by `python -m benchmarks calibration`.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from vbstack.stacking.mixture import Mixture, own_log_joints
 DEPTH = 10.0  # nats per dimension below the top, beyond which evaluations are left out
 EDGE_SDS = 4.0  # noise standard deviations by which a value may be on the wrong side of that
 TOLERANCE = 1e-3  # share of a noise variance that the low-rank factor may miss
-MAX_RANK = 2000  # with 1000, stacks of 2,600 evaluations lost 0.03 nats in ten dimensions
+MAX_RANK = 2000  # with 1000, `trio10`, 2,600 evaluations, lost 0.03 nats (by hand)
 EXACT_VARIANCE = 1e-5  # of an exact evaluation: what VBMC gives its kernel for stability
 _CANDIDATES, _SCORING_POINTS = 40, 500
 _KEPT = 4  # processes that are conditioned on everything
